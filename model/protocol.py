@@ -276,6 +276,8 @@ def begin_backup(t: Transaction, p: Setting, node: Inner, top: Inner, holder: Id
     t.expect(ancestor(top, node), "top is on the path")
     copied = t.segment(node, top)
     t.expect(copied.all(lambda m: device[FULL](m) & ~host[FULL](m)), "FULL is on the device only")
+    if not p.write_back:
+        t.expect(every(above(top), lambda m: host[FULL](m)), "the parent is backed up")
     t.require(
         copied.all(lambda m: device_arrived[FULL](m)),
         "the bytes to copy have arrived",
@@ -287,7 +289,6 @@ def begin_backup(t: Transaction, p: Setting, node: Inner, top: Inner, holder: Id
     if p.write_back:
         t.grant(host_lock[FULL], copied, holder)
     else:
-        t.expect(every(above(top), lambda m: host[FULL](m)), "the parent is backed up")
         t.grant(device_lock[FULL], t.path(node), holder)
         t.grant(write_through_pending, copied, holder)
     t.begin(backup, holder)
@@ -347,13 +348,10 @@ def demote(t: Transaction, p: Setting, node: Inner) -> None:
     """A device leaf gives its device copies up and lives on on the host. Never before the host copy has arrived (SGLang #24585)."""
     t.expect(device[FULL](node) & host[FULL](node), "FULL is on both tiers")
     t.expect(no(below(node), lambda m: device[FULL](m)), "nothing below is on the device")
-    t.require(
-        unlocked(device_lock, FULL, node), "no device lock", danger=held_by_busy(device_lock[FULL], node)
-    )
+    t.require(unlocked(device_lock, FULL, node), "no device lock", danger=held_by_busy(device_lock[FULL], node))
     for c in p.components:
-        t.require(
-            ~copying_to_host(c, node), f"no backup of {c} reads it", danger=someone(writes[c], node)
-        )
+        t.require(~copying_to_host(c, node), f"no backup of {c} reads it", danger=someone(writes[c], node))
+    for c in p.components:
         t.free(device[c], t.one(node))
     t.set(tracked_duplicate, t.one(node), False)
 

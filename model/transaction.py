@@ -244,9 +244,14 @@ class Transaction:
     def _guard(
         self, kind: GuardKind, name: str, formula: Formula, words: str, danger: Formula | None = None
     ) -> None:
+        if kind in _DECISIONS and any(isinstance(s, Assign | Inherit | Grow | Cut | Prune) for s in self._steps):
+            raise TypeError(f"an action decides before it acts: {name!r} comes after a change")
         taken = {s.name for s in self._steps if isinstance(s, Guard)}
         unique = next(n for n in (name, *(f"{name} ({i})" for i in range(2, 99))) if n not in taken)
         self._steps.append(Guard(kind, unique, formula, words, danger))
+
+
+_DECISIONS: tuple[GuardKind, ...] = ("expect", "require", "reason")
 
 
 def _terms(step: Step) -> tuple[Formula | Region, ...]:
