@@ -140,11 +140,11 @@ def refresh_duplicates(t: Transaction, nodes: Nodes) -> None:
 
 def lock_device(t: Transaction, p: Setting, node: Var, boundary: Var, holder: Var) -> None:
     """One holder's device locks: FULL up to the root, SWA up to the top of the window, MAMBA on the node; where resident."""
-    t.grant(device_lock[FULL], t.path(node).where(lambda m: device[FULL](m)), holder)
+    t.grant(device_lock[FULL], t.path(node).where(device[FULL]), holder)
     if SWA in p.components:
-        t.grant(device_lock[SWA], t.segment(node, boundary).where(lambda m: device[SWA](m)), holder)
+        t.grant(device_lock[SWA], t.segment(node, boundary).where(device[SWA]), holder)
     if MAMBA in p.components:
-        t.grant(device_lock[MAMBA], t.one(node).where(lambda m: device[MAMBA](m)), holder)
+        t.grant(device_lock[MAMBA], t.one(node).where(device[MAMBA]), holder)
 
 
 def unlock_all(t: Transaction, p: Setting, holder: Var, *locks: PerComponent) -> None:
@@ -198,7 +198,7 @@ def insert_leaf(t: Transaction, p: Setting, parent: Live, leaf: Fresh) -> None:
 def unevict(t: Transaction, p: Setting, node: Inner) -> None:
     """A request recomputed tokens of a host-only node: its slots become the node's device copy."""
     t.expect(~device[FULL](node), "the node is not on the device")
-    t.expect(every(above(node), lambda m: device[FULL](m)), "its parent is on the device")
+    t.expect(every(above(node), device[FULL]), "its parent is on the device")
     t.fill(device[FULL], t.one(node))
     refresh_duplicates(t, t.one(node))
 
@@ -242,9 +242,9 @@ def forward(t: Transaction, p: Setting, node: Live, holder: Holder) -> None:
     for c in p.components:
         locked = t.path(node) if c == FULL else t.held_by(device_lock[c], holder)
         t.require(
-            locked.all(lambda m, c=c: device_arrived[c](m)),
+            locked.all(device_arrived[c]),
             f"the {c} bytes have arrived",
-            danger=locked.any(lambda m, c=c: someone(reads[c], m)),
+            danger=locked.any(lambda m: someone(reads[c], m)),
         )
         t.read(device[c], locked)
 
@@ -277,9 +277,9 @@ def begin_backup(t: Transaction, p: Setting, node: Inner, top: Inner, holder: Id
     copied = t.segment(node, top)
     t.expect(copied.all(lambda m: device[FULL](m) & ~host[FULL](m)), "FULL is on the device only")
     if not p.write_back:
-        t.expect(every(above(top), lambda m: host[FULL](m)), "the parent is backed up")
+        t.expect(every(above(top), host[FULL]), "the parent is backed up")
     t.require(
-        copied.all(lambda m: device_arrived[FULL](m)),
+        copied.all(device_arrived[FULL]),
         "the bytes to copy have arrived",
         danger=copied.any(lambda m: someone(reads[FULL], m)),
     )
@@ -347,7 +347,7 @@ def fail_backup(t: Transaction, p: Setting, holder: Holder) -> None:
 def demote(t: Transaction, p: Setting, node: Inner) -> None:
     """A device leaf gives its device copies up and lives on on the host. Never before the host copy has arrived (SGLang #24585)."""
     t.expect(device[FULL](node) & host[FULL](node), "FULL is on both tiers")
-    t.expect(no(below(node), lambda m: device[FULL](m)), "nothing below is on the device")
+    t.expect(no(below(node), device[FULL]), "nothing below is on the device")
     t.require(unlocked(device_lock, FULL, node), "no device lock", danger=held_by_busy(device_lock[FULL], node))
     for c in p.components:
         t.require(~copying_to_host(c, node), f"no backup of {c} reads it", danger=someone(writes[c], node))
@@ -360,7 +360,7 @@ def demote(t: Transaction, p: Setting, node: Inner) -> None:
 def delete_leaf(t: Transaction, p: Setting, node: Inner) -> None:
     """A leaf that was never backed up is dropped."""
     t.expect(~host[FULL](node), "FULL is not on the host")
-    t.expect(no(below(node), lambda m: live(m)), "it is a leaf")
+    t.expect(no(below(node), live), "it is a leaf")
     drop(t, p, t.one(node))
 
 
@@ -368,7 +368,7 @@ def delete_leaf(t: Transaction, p: Setting, node: Inner) -> None:
 def drop_subtree(t: Transaction, p: Setting, node: Inner) -> None:
     """There is no host room for a device leaf: it goes, and the host-only nodes below it with it (SGLang #27562)."""
     t.expect(device[FULL](node) & ~host[FULL](node), "FULL is on the device only")
-    t.expect(no(below(node), lambda m: device[FULL](m)), "nothing below is on the device")
+    t.expect(no(below(node), device[FULL]), "nothing below is on the device")
     drop(t, p, t.subtree(node))
 
 
@@ -381,9 +381,9 @@ def drop(t: Transaction, p: Setting, nodes: Nodes) -> None:
     )
     for c in p.components:
         t.require(
-            nodes.all(lambda m, c=c: unlocked(host_lock, c, m)),
+            nodes.all(lambda m: unlocked(host_lock, c, m)),
             f"no {c} host lock",
-            danger=nodes.any(lambda m, c=c: host_slots_needed(c, m)),
+            danger=nodes.any(lambda m: host_slots_needed(c, m)),
         )
     forget(t, p, nodes)
 
@@ -420,7 +420,7 @@ def commit_load_back(t: Transaction, p: Setting, node: Inner, holder: Holder) ->
     they are duplicates from now on; two anchors never need the same FULL source, so the assertion cannot fire.
     """
     t.expect(loading(holder) & anchor(node, holder), "the load-back was begun here")
-    sources = {c: t.held_by(host_lock[c], holder).where(lambda m, c=c: ~device[c](m)) for c in p.aux}
+    sources = {c: t.held_by(host_lock[c], holder).where(lambda m: ~device[c](m)) for c in p.aux}
     sources[FULL] = t.path(node).where(lambda m: ~device[FULL](m))
     t.expect(any_of(*(sources[c].any() for c in p.components)), "something is to be loaded")
     if p.write_back:
@@ -434,7 +434,7 @@ def commit_load_back(t: Transaction, p: Setting, node: Inner, holder: Holder) ->
         t.publish(device[c], sources[c])
         t.grant(reads[c], sources[c], holder)
         t.grant(device_lock[c], t.path(node) if c == FULL else sources[c], holder)
-        t.revoke(host_lock[c], t.held_by(host_lock[c], holder).where(lambda m, c=c: ~reads[c](m, holder)), holder)
+        t.revoke(host_lock[c], t.held_by(host_lock[c], holder).where(lambda m: ~reads[c](m, holder)), holder)
     t.end(loading, holder)
     t.begin(load_back, holder)
 
@@ -467,9 +467,9 @@ def fail_load_back(t: Transaction, p: Setting, node: Inner, holder: Holder) -> N
         "nothing else below is on the device",
     )
     for c in p.components:
-        t.expect(filled[c].none(lambda m, c=c: someone(device_lock[c], m, except_for=holder)), f"nobody else has locked {c}")
+        t.expect(filled[c].none(lambda m: someone(device_lock[c], m, except_for=holder)), f"nobody else has locked {c}")
     for c in p.aux:
-        t.expect(filled[FULL].none(lambda m, c=c: copying_to_host(c, m)), f"no backup reads {c} there")
+        t.expect(filled[FULL].none(lambda m: copying_to_host(c, m)), f"no backup reads {c} there")
     for c in p.components:
         t.give_back(reads[c], holder)
     t.give_back(load_back_pending, holder)
@@ -485,10 +485,10 @@ def fail_load_back(t: Transaction, p: Setting, node: Inner, holder: Holder) -> N
 def refuse_load_back(t: Transaction, p: Setting, node: Inner, holder: Holder) -> None:
     """There is nothing to load: the only excuse for answering a load-back with nothing (SGLang #35931)."""
     t.expect(loading(holder) & anchor(node, holder), "the load-back was begun here")
-    t.require_reason(every(path(node), lambda m: device[FULL](m)), "FULL is on the device")
+    t.require_reason(every(path(node), device[FULL]), "FULL is on the device")
     for c in p.aux:
         wanted = t.held_by(host_lock[c], holder)
-        t.require_reason(wanted.all(lambda m, c=c: device[c](m)), f"all wanted {c} is on the device")
+        t.require_reason(wanted.all(device[c]), f"all wanted {c} is on the device")
     finish_load_back(t, p, holder, loading)
 
 
@@ -522,7 +522,7 @@ def reclaim_duplicate(t: Transaction, p: Setting, node: Inner) -> None:
 def evict_host_leaf(t: Transaction, p: Setting, node: Inner) -> None:
     """A leaf that is only on the host is dropped."""
     t.expect(~device[FULL](node), "FULL is not on the device")
-    t.expect(no(below(node), lambda m: live(m)), "it is a leaf")
+    t.expect(no(below(node), live), "it is a leaf")
     for c in p.components:
         t.require(unlocked(host_lock, c, node), f"no {c} host lock", danger=host_slots_needed(c, node))
     forget(t, p, t.one(node))
