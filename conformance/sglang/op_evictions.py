@@ -1,0 +1,165 @@
+"""Eviction from both tiers, as the server drives it (runs inside the environment)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actions import Actions
+from base import Change, Refused
+from tree import Node
+
+
+class Evictions(Actions):
+    """Device eviction, component by component; host eviction with the reclaim of duplicates."""
+
+    def op_evict(self, component: str, pages: int) -> dict[str, Any]:
+        """Evict at least that many pages (states, for mamba) of a component from device, as far as there are any."""
+        self._known(component)
+        return {"freed": self.evict({component: pages * (1 if component == "mamba" else self.page)})}
+
+    def op_evict_host(self, component: str, pages: int) -> dict[str, Any]:
+        """Evict pages (states) of a component from the host; under write_back duplicates of full go first."""
+        self._known(component)
+        return {"freed": self.evict_host(component, pages * (1 if component == "mamba" else self.page))}
+
+    def op_reclaim(self, pages: int) -> dict[str, Any]:
+        """Ask for host pages of full: under write_back the core reclaims duplicates before it evicts leaves."""
+        if not self.write_back:
+            raise Refused("RefusedPolicy", "only write_back reclaims duplicates")
+        return {"freed": self.evict_host("full", pages * self.page)}
+
+    def _known(self, component: str) -> None:
+        if component not in self.components:
+            raise Refused("RefusedComponent", f"there is no component {component!r}")
+
+    # ---- device ----
+
+    def evict(self, wanted: dict[str, int]) -> dict[str, int]:
+        """Evict `wanted` slots by component; return what was freed."""
+        tracker = {which: 0 for which in self.core.types.values()}
+        for name, which in self.core.types.items():
+            count = wanted.get(name, 0)
+            if tracker[which] >= count:
+                continue
+            self.call("evict_device_start", which, count)
+            try:
+                while self._evict_step(which, tracker):
+                    pass
+            finally:
+                if self.dead is None:
+                    self.call("evict_device_end", which)
+        if self.write_back:
+            self.drain_backups()
+        return {name: tracker[which] for name, which in self.core.types.items()}
+
+    def _evict_step(self, which: Any, tracker: dict[Any, int]) -> bool:
+        """One step of the walk; False when it is exhausted."""
+        step = self.call("evict_device_next_node", which, tracker)
+        for field, name, finish in (
+            ("mamba_backup_node_id", "mamba", "finish_mamba_state_eviction"),
+            ("swa_backup_node_id", "swa", "finish_swa_state_eviction"),
+        ):
+            handle = getattr(step, field, None)
+            if handle is not None:
+                needed = 1 if name == "mamba" else step.swa_backup_num_tokens
+                if self.pools["host", name].available() < needed:
+                    self.evict_host(name, needed)
+                self.backup_now(handle)
+                step = self.call(finish, handle)
+        self._settle(step, tracker)
+        if step.node_id is not None:
+            self._evict_leaf(step.node_id, tracker)
+            return True
+        return bool(getattr(step, "made_progress", False))
+
+    def _evict_leaf(self, handle: Any, tracker: dict[Any, int]) -> None:
+        leaf = self.call("evict_device_leaf", handle, self.write_back)
+        backup = leaf.backup_kv
+        self._settle(leaf, tracker)
+        if backup is None:
+            return
+        node = self.tree.handles[handle]
+        if self.backup_chain(list(backup.node_ids), write_back=True) > 0:
+            self.drain_backups()
+            self._settle(self.call("demote", handle), tracker)
+            return
+        dropped = self.call("drop_subtree_no_host", handle)
+        if dropped.is_dropped:
+            self._settle(dropped, tracker, drop=node)
+        else:
+            self._settle(dropped, tracker)
+            self.emit("drop_subtree", {"node": node.id}, [node], outcome="refused", reason="locked")
+
+    def _settle(self, step: Any, tracker: dict[Any, int], drop: Node | None = None) -> None:
+        """Free what a step returned, count it, and tell what it did."""
+        for which, count in step.tracker.items():
+            tracker[which] += count
+        self.drain(step)
+        self.evictions(self.look(), drop)
+
+    # ---- host ----
+
+    def evict_host(self, name: str, count: int) -> int:
+        """Evict `count` slots of a component from the host; return what was freed."""
+        which = self.core.types[name]
+        result = self.call("drive_host_eviction", which, count)
+        freed = result.tracker.get(which, 0)
+        self.drain(result)
+        self.evictions(self.look())
+        return int(freed)
+
+    # ---- events ----
+
+    def evictions(self, changes: list[Change], drop: Node | None = None) -> None:
+        """Emit what an eviction did, each node's loss as one event, the lowest nodes first."""
+        gone = [change.node for change in changes if change.what == "gone"]
+        lost: dict[Node, list[tuple[str, str]]] = {}
+        for change in changes:
+            if change.what == "left" and change.node not in gone:
+                lost.setdefault(change.node, []).append((change.tier, change.component))
+            elif change.what in ("came", "leaf"):
+                self.report("unexpected", f"an eviction made a copy appear: {change}")
+        if drop is not None and drop in gone:
+            self._drop(drop, gone)
+            gone = [node for node in gone if node.id in self.tree.nodes]
+        for node in sorted(lost, key=lambda node: -node.end):
+            self._lose(node, lost[node])
+        for node in gone:
+            action = "delete_leaf" if "full" in node.device else "evict_host_leaf"
+            if action == "delete_leaf" and "full" in node.host:
+                self.report("unexpected", f"node {node.id} was deleted with full on both tiers")
+            self.gone(node)
+            args = {"node": node.id}
+            self.emit(action, args, [node], rows="own")
+
+    def _drop(self, top: Node, gone: list[Node]) -> None:
+        below = [node for node in gone if node is top or top in node.path()]
+        for node in below:
+            self.gone(node)
+        self.emit("drop_subtree", {"node": top.id}, below, rows="own")
+
+    def _lose(self, node: Node, parts: list[tuple[str, str]]) -> None:
+        """What a node that stays has lost, as events."""
+        if ("device", "full") in parts:
+            for tier, name in parts:
+                if tier == "device":
+                    self.left(node, tier, name)
+            self.emit("demote", {"node": node.id}, [node], rows="own")
+            parts = [part for part in parts if part[0] == "host"]
+        for tier, name in parts:
+            self.left(node, tier, name)
+            if tier == "host" and name == "full":
+                self.emit("reclaim_duplicate", {"node": node.id}, [node], rows="own")
+            else:
+                action = "evict_device_aux" if tier == "device" else "evict_host_aux"
+                self.emit(action, {"node": node.id, "component": name}, [node], rows="own")
+
+    # ---- elsewhere ----
+
+    def drain_backups(self) -> None:
+        """Wait for every backup in flight and deliver its ack (see `op_copies.py`)."""
+        raise NotImplementedError
+
+    def backup_now(self, handle: Any) -> bool:
+        """Back one node up and wait for it (see `op_copies.py`)."""
+        raise NotImplementedError

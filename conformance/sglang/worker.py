@@ -1,0 +1,130 @@
+"""A worker: one core of one release, spoken to in JSON lines (runs inside the environment).
+
+``python worker.py --source FOLDER --core python|rust``. Requests come on stdin, one a line, answers go to stdout in
+the same order; ``configure`` comes first and may come again (a fresh core each time). Whatever else writes to stdout,
+the core among it, lands on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from typing import Any
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import loader  # noqa: E402
+
+POLICIES = ("write_back", "write_through", "write_through_selective")
+
+
+class Worker:
+    """Answers requests; holds the controller of the configured core."""
+
+    def __init__(self, source: str, kind: str) -> None:
+        self.source, self.kind = source, kind
+        self.version = os.path.basename(source.rstrip("/")).removeprefix("sglang-")
+        self.controller: Any = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request (its id added by the caller)."""
+        arguments = {name: value for name, value in request.items() if name not in ("id", "op")}
+        name = request.get("op")
+        if name == "batch":
+            return {"ok": True, "answers": [self.numbered(each) for each in arguments.get("requests", [])]}
+        if name == "configure":
+            return self.configure(**arguments)
+        if self.controller is None:
+            return _error("RefusedUnconfigured", "the first request must be `configure`")
+        return dict(self.controller.run(name, arguments))
+
+    def numbered(self, request: Any) -> dict[str, Any]:
+        """The answer with the request's id; an error inside the controller is told, not raised."""
+        if not isinstance(request, dict):
+            return {"id": None, **_error("ArgumentError", "a request is a JSON object")}
+        try:
+            answer = self.answer(request)
+        except loader.CannotLoad as error:
+            answer = _error("CannotLoad", str(error))
+        except Exception as error:
+            traceback.print_exc()
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"
+            answer = _error("ControllerError", message)
+        return {"id": request.get("id"), **answer}
+
+    def configure(
+        self,
+        policy: str = "write_back",
+        components: tuple[str, ...] = ("full",),
+        page_size: int = 1,
+        device_pages: int = 32,
+        host_pages: int = 32,
+        window: int = 4,
+        threshold: int | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """A fresh core and empty pools; answers what this target can do."""
+        from controller import OPERATIONS, Controller
+
+        if policy not in POLICIES:
+            return _error("ArgumentError", f"no policy {policy!r} ({', '.join(POLICIES)})")
+        if tuple(components) not in (("full",), ("full", "swa"), ("full", "mamba"), ("full", "swa", "mamba")):
+            return _error("ArgumentError", f"components {components!r}: full, then swa, then mamba")
+        if threshold is None:
+            threshold = 2 if policy == "write_through_selective" else 1
+        core = loader.build(
+            self.kind, self.version, tuple(components), page_size, window, policy, threshold,
+            storage=True, states_per_path=int(options.get("states_per_path", -1)),
+        )  # fmt: skip
+        self.controller = Controller(core, policy, device_pages, host_pages, options)
+        capabilities = {
+            "target": f"sglang:{self.version}:{self.kind}",
+            "operations": OPERATIONS,
+            "sees": list(self.controller.eyes.sees),
+            "policy": policy,
+            "components": list(components),
+            "page_size": page_size,
+            "window": window,
+            "locks_tombstones": hasattr(core.tree, "mark_external_linker_offload_pending"),
+        }
+        return {"ok": True, "result": capabilities, "events": []}
+
+
+def _error(kind: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "error": {"type": kind, "message": message}, "events": []}
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--core", choices=("python", "rust"), default="python")
+    options = parser.parse_args()
+    protocol = os.fdopen(os.dup(1), "wb", buffering=1 << 16)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    # What the core logs about a full host pool or a dropped prefetch is told by events.
+    logging.disable(logging.CRITICAL)
+    loader.open_release(options.source)
+    import orjson
+
+    worker = Worker(options.source, options.core)
+    for line in sys.stdin.buffer:
+        if not line.strip():
+            continue
+        try:
+            request = orjson.loads(line)
+        except ValueError as error:
+            answer = {"id": None, **_error("ArgumentError", f"not JSON: {error}")}
+        else:
+            answer = worker.numbered(request)
+        protocol.write(orjson.dumps(answer) + b"\n")
+        protocol.flush()
+
+
+if __name__ == "__main__":
+    main()
