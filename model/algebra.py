@@ -1,8 +1,8 @@
 """The small language that the protocol is written in: formulas over relations, and regions of nodes.
 
-A protocol action is run once, as plain Python, and leaves behind a list of steps built from these terms. Each interpreter
-(concrete, symbolic, batched) and each printer is then one fold over a handful of term classes, so none of them can drift
-from the text, and a guard that fails can be shown in words.
+A protocol action is run once, as plain Python, and leaves behind a list of steps built from these terms. Each
+interpreter (concrete, symbolic, batched) and each printer is then one fold over a handful of term classes, so none of
+them can drift from the text, and a guard that fails can be shown in words.
 
 Two sorts exist: `NODE`, a node of the radix tree, and `HOLDER`, an operation that owns something.
 """
@@ -49,7 +49,9 @@ class Formula:
         return ~self | other
 
     def __bool__(self) -> bool:
-        raise TypeError("a formula has no truth value of its own: an interpreter gives it one; use & | ~, not and/or/not")
+        raise TypeError(
+            "a formula has no truth value of its own: an interpreter gives it one; use & | ~, not and/or/not"
+        )
 
 
 def _parts(kind: type[And] | type[Or], formula: Formula) -> tuple[Formula, ...]:
@@ -71,8 +73,8 @@ FALSE = Const(False)
 class Relation:
     """A named relation of the state. Calling it with variables makes an `Atom`.
 
-    `closed_upwards` says that a property proves: where it holds of a node, it holds of the node's ancestors. The concrete
-    interpreter may then stop a walk downwards at the first node where it does not hold.
+    `closed_upwards` says that a property proves: where it holds of a node, it holds of the node's ancestors. The
+    concrete interpreter may then stop a walk downwards at the first node where it does not hold.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Relation:
     closed_upwards: bool = False
 
     def __call__(self, *args: Var) -> Formula:
+        """The statement that the relation holds of `args`."""
         if tuple(a.sort for a in args) != self.sorts:
             raise TypeError(f"{self.name} takes ({', '.join(self.sorts)}), got ({', '.join(a.sort for a in args)})")
         return Atom(self, args)
@@ -326,7 +329,7 @@ def frozen_in(term: Formula | Region) -> Iterator[int]:
             pass
 
 
-# Steps -----------------------------------------------------------------------------------------------------------------
+# Steps --------------------------------------------------------------------------------------------------------------
 
 GuardKind = Literal["expect", "require", "reason", "never", "promise"]
 """What a guard is for.
@@ -360,7 +363,9 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`relation` becomes `value`: for the nodes of `region` (and `holder`, if the relation has one), or of `holder` alone."""
+    """`relation` becomes `value`: for the nodes of `region` (and `holder`, if the relation has one), or of `holder`
+    alone.
+    """
 
     relation: Relation
     value: bool
@@ -403,7 +408,9 @@ class Prune:
 Step = Guard | Freeze | Assign | Inherit | Grow | Cut | Prune
 
 ParameterKind = Literal["live", "inner", "fresh", "busy", "idle", "any"]
-"""live: a node in the tree, possibly the root; inner: not the root; fresh: a node name not in use; busy, idle: holders."""
+"""live: a node in the tree, possibly the root; inner: not the root; fresh: a node name not in use; busy, idle:
+holders.
+"""
 
 
 @dataclass(frozen=True, slots=True)

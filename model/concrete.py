@@ -1,7 +1,7 @@
 """The terms of the algebra as Python source: what the reference machine runs.
 
-A formula becomes an expression over a `State` called `s`, a region an iterable of node ids, an action a function that returns the
-number of the first guard that fails, or -1. Arguments keep their names.
+A formula becomes an expression over a `State` called `s`, a region an iterable of node ids, an action a function that
+returns the number of the first guard that fails, or -1. Arguments keep their names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .algebra import (
     HOLDER,
     NODE,
     ROOT,
+    TRUE,
     Action,
     Ancestor,
     And,
@@ -35,8 +36,8 @@ from .algebra import (
     Relation,
     Same,
     SomeHolder,
-    Someone,
     SomeNode,
+    Someone,
     Step,
     Var,
     conjuncts,
@@ -81,7 +82,7 @@ class Writer:
                 return f"{_term(node)} in r{base}"
         raise AssertionError(formula)
 
-    def region(self, region: Region, body: Formula = Const(True)) -> str:
+    def region(self, region: Region, body: Formula = TRUE) -> str:
         """An iterable of the members; `body`, which will be asked of each, may cut a walk downwards short."""
         args = ", ".join(_term(a) for a in region.args)
         match region.kind:
@@ -172,7 +173,8 @@ def _term(var: Var) -> str:
 
 
 def compile_action(action: Action, relations: tuple[Relation, ...]) -> Callable[..., int]:
-    """A function of (state, touched, arguments…) that applies the action, or returns the number of the step that forbids it.
+    """A function of (state, touched, arguments…) that applies the action, or returns the number of the step that
+    forbids it.
 
     An action decides before it acts: only a broken promise can leave it half done, and then the state is beyond use.
     """
@@ -182,7 +184,9 @@ def compile_action(action: Action, relations: tuple[Relation, ...]) -> Callable[
     return _define(f"act({', '.join(['s', 'touched', *names])})", [*writer.prologue(body), *body, "return -1"])
 
 
-def compile_formula(formula: Formula, variables: tuple[Var, ...], relations: tuple[Relation, ...]) -> Callable[..., bool]:
+def compile_formula(
+    formula: Formula, variables: tuple[Var, ...], relations: tuple[Relation, ...]
+) -> Callable[..., bool]:
     """A function of (state, values of the variables…) that says whether the formula holds."""
     writer = Writer(relations)
     body = [f"return bool({writer.formula(formula)})"]

@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from functools import cache
 from typing import get_args, get_type_hints
 
-from . import protocol
 from .algebra import HOLDER, NODE, Action, Parameter, ParameterKind, Relation, Sort, Var
 from .errors import UnknownName
 from .properties import CATALOGUE, Property
 from .protocol import TEXT, Entry, Setting
 from .transaction import Transaction
-from .vocabulary import COMPONENT_SETS, POLICIES, WRITE_BACK, WRITE_THROUGH, Component, Policy, ownership_policy, relations
+from .vocabulary import (
+    COMPONENT_SETS,
+    POLICIES,
+    WRITE_BACK,
+    WRITE_THROUGH,
+    Component,
+    Policy,
+    ownership_policy,
+    relations,
+)
 
 _SORT_OF: Mapping[str, Sort] = {"live": NODE, "inner": NODE, "fresh": NODE, "idle": HOLDER, "any": HOLDER}
 
@@ -84,7 +92,7 @@ def compose(setting: Setting, text: Mapping[str, Entry]) -> Instance:
 
 def _record(name: str, entry: Entry, setting: Setting, component: Component | None) -> Action:
     t = Transaction(setting.components)
-    hints = get_type_hints(entry.text, vars(protocol), include_extras=True)
+    hints = get_type_hints(entry.text, include_extras=True)
     names = list(inspect.signature(entry.text).parameters)[3 if component else 2 :]
     parameters = tuple(_parameter(n, get_args(hints[n])[1]) for n in names)
     static = (component,) if component else ()

@@ -46,7 +46,8 @@ class Outcome:
 
 
 class ReferenceMachine:
-    """Runs one instance of the protocol. Node 0 is the root; nodes and holders are named by integers that the caller chooses.
+    """Runs one instance of the protocol. Node 0 is the root; nodes and holders are named by integers that the caller
+    chooses.
 
     Args:
         policy: a write policy, or an `Instance` to run (a faulty one, say).
@@ -106,7 +107,8 @@ class ReferenceMachine:
     def violations(self) -> Iterator[tuple[Property, dict[str, int]]]:
         """Every property that does not hold in this state, with the nodes and holders for which it fails.
 
-        Looks at every combination: for small trees. That a step of a proven protocol never leads here is what the proofs say.
+        Looks at every combination: for small trees. That a step of a proven protocol never leads here is what the
+        proofs say.
         """
         for rule in self.instance.properties:
             holds = _compiled_rule(rule, self.instance.relations)

@@ -1,9 +1,10 @@
 """What must hold in every state: the catalogue of properties, in seven classes.
 
-Each function is one property, or one family with a member for each component. Its arguments are universally quantified; its
-docstring is the rule in words; `source` is the report that taught it. `specs/invariants.toml` lists the same catalogue for readers,
-and a test keeps both equal. Obligations that belong to a single step (nobody uses what is freed, what is read has arrived,
-what is given back was taken, refusals need a danger) are promises of the transaction and stand beside these.
+Each function is one property, or one family with a member for each component. Its arguments are universally
+quantified; its docstring is the rule in words; `source` is the report that taught it. `specs/invariants.toml` lists
+the same catalogue for readers, and a test keeps both equal. Obligations that belong to a single step (nobody uses
+what is freed, what is read has arrived, what is given back was taken, refusals need a danger) are promises of the
+transaction and stand beside these.
 """
 
 from __future__ import annotations
@@ -98,7 +99,13 @@ class Family:
             static = (setting,) if component is None else (setting, component)
             suffix = "" if component is None else f".{component}"
             yield Property(
-                self.id + suffix, self.id, self.kind, self.words, self.source, variables, self.build(*static, *variables)
+                self.id + suffix,
+                self.id,
+                self.kind,
+                self.words,
+                self.source,
+                variables,
+                self.build(*static, *variables),
             )
 
 
@@ -127,7 +134,7 @@ def rule(
     return register
 
 
-# Safety: nothing is freed, moved or overwritten while anyone uses it ----------------------------------------------------
+# Safety: nothing is freed, moved or overwritten while anyone uses it ------------------------------------------------
 @rule("safety", "SGLang #27444", per="component")
 def load_back_source_stays(p: Setting, c: Component, n: Node, h: Held) -> Formula:
     """The host slots that a load-back reads are there for as long as it reads them."""
@@ -184,7 +191,9 @@ def backup_source_is_locked(p: Setting, c: Component, n: Node, h: Held) -> Formu
 
 @rule("safety", "SGLang #38480")
 def stored_source_stays(p: Setting, n: Node, h: Held) -> Formula:
-    """The host slots that storage reads are there, and host-locked by the storage backup, on every fragment of a split node."""
+    """The host slots that storage reads are there, and host-locked by the storage backup, on every fragment of a
+    split node.
+    """
     return storage_reads(n, h).implies(host[FULL](n) & host_lock[FULL](n, h))
 
 
@@ -236,7 +245,7 @@ def filled_slots_are_reserved(p: Setting, h: Held) -> Formula:
     return filling(h).implies(reserved(h))
 
 
-# Visibility: nothing is read before its bytes arrived -------------------------------------------------------------------
+# Visibility: nothing is read before its bytes arrived ---------------------------------------------------------------
 @rule("visibility", "SGLang #35931", per="component")
 def load_back_reads_arrived_bytes(p: Setting, c: Component, n: Node, h: Held) -> Formula:
     """A load-back reads host bytes that have arrived."""
@@ -288,7 +297,7 @@ def host_locked_bytes_have_arrived(p: Setting, c: Component, n: Node, h: Held) -
     return host_lock[c](n, h).implies(host_arrived[c](n) | writes[c](n, h))
 
 
-# Accounting: every slot has one owner, every count its holders ----------------------------------------------------------
+# Accounting: every slot has one owner, every count its holders ------------------------------------------------------
 @rule("accounting", "SGLang #35769", per="component")
 def arrived_bytes_have_slots(p: Setting, c: Component, n: Node) -> Formula:
     """Bytes that have arrived are in slots that the node owns."""
@@ -334,7 +343,9 @@ def lock_order(p: Setting, c: Component, n: Node, h: Held) -> Formula:
 @rule("accounting", "SGLang #31902", policies=(WRITE_THROUGH,))
 def marked_nodes_are_being_backed_up(p: Setting, n: Node, h: Held) -> Formula:
     """Under write_through FULL is copied to the host exactly where the mark is."""
-    return write_through_pending(n, h).implies(writes[FULL](n, h)) & writes[FULL](n, h).implies(write_through_pending(n, h))
+    return write_through_pending(n, h).implies(writes[FULL](n, h)) & writes[FULL](n, h).implies(
+        write_through_pending(n, h)
+    )
 
 
 @rule("accounting", "SGLang #15439")
@@ -350,7 +361,7 @@ def one_phase_at_a_time(p: Setting, h: Held) -> Formula:
     return all_of(*(~(a(h) & b(h)) for a, b in pairs))
 
 
-# Tracking: settled duplicates are exactly the tracked ones -------------------------------------------------------------
+# Tracking: settled duplicates are exactly the tracked ones ----------------------------------------------------------
 @rule("tracking", "SGLang #33777")
 def settled_duplicates_are_tracked(p: Setting, n: Node) -> Formula:
     """A node whose FULL copies have settled on both tiers is tracked, so that reclaim can find it."""
@@ -369,7 +380,7 @@ def tracked_duplicates_are_live(p: Setting, n: Node) -> Formula:
     return tracked_duplicate(n).implies(live(n) & ~same(n, ROOT))
 
 
-# Release: every pin, lock and mark has a live holder; idle means empty-handed ------------------------------------------
+# Release: every pin, lock and mark has a live holder; idle means empty-handed ---------------------------------------
 @rule("release", "SGLang #34519")
 def pins_belong_to_a_load_back(p: Setting, n: Node, h: Held) -> Formula:
     """A pin's holder is a load-back in flight: after its ack none is left, on no fragment of a split node."""
@@ -433,7 +444,7 @@ def idle_means_empty_handed(p: Setting, n: Node, h: Held) -> Formula:
     return (~busy(h)).implies(~any_of(*held, filling(h), reserved(h)))
 
 
-# Permissiveness: a protection is never wider than its danger -----------------------------------------------------------
+# Permissiveness: a protection is never wider than its danger --------------------------------------------------------
 @rule("permissiveness", "SGLang #34519, #36317")
 def pins_only_where_full_is_read(p: Setting, n: Node, h: Held) -> Formula:
     """A pin means that this load-back reads these very FULL host slots: never another component, never longer."""
@@ -442,7 +453,9 @@ def pins_only_where_full_is_read(p: Setting, n: Node, h: Held) -> Formula:
 
 @rule("permissiveness", "SGLang #35931", per="component")
 def host_locks_only_where_slots_are_needed(p: Setting, c: Component, n: Node, h: Held) -> Formula:
-    """A host lock means that its holder copies from or to these slots, is about to, or will hang its pages below them."""
+    """A host lock means that its holder copies from or to these slots, is about to, or will hang its pages below
+    them.
+    """
     storage = [storage_reads(n, h)] if c == FULL else []
     return host_lock[c](n, h).implies(any_of(reads[c](n, h), writes[c](n, h), loading(h), prefetch(h), *storage))
 
@@ -454,7 +467,7 @@ def operations_hold_their_own_path_only(p: Setting, n: Node, m: Node, h: Held) -
     return (anchor(n, h) & any_of(load_back_pending(m, h), *held)).implies(ancestor(m, n))
 
 
-# Structure -------------------------------------------------------------------------------------------------------------
+# Structure ----------------------------------------------------------------------------------------------------------
 @rule("structure")
 def ancestry_is_reflexive(p: Setting, n: Node) -> Formula:
     """A node lies on its own path."""

@@ -170,8 +170,9 @@ Projection = dict[str, object]
 def project(state: State, node: int, components: tuple[Component, ...]) -> Projection | None:
     """What an observer sees of a node; None if it is not in the tree.
 
-    Per component the tiers it is on: `D`/`d` device, its bytes arrived or not; `H`/`h` the same on the host. Then the counts
-    `lock_ref` and `host_lock_ref`, the ids that pin and mark it, `duplicate` and `stored`; whatever is empty is left out.
+    Per component the tiers it is on: `D`/`d` device, its bytes arrived or not; `H`/`h` the same on the host. Then the
+    counts `lock_ref` and `host_lock_ref`, the ids that pin and mark it, `duplicate` and `stored`; whatever is empty
+    is left out.
     """
     marks, pairs = state.marks, state.pairs
     if node not in marks["live"]:
@@ -205,5 +206,3 @@ def project(state: State, node: int, components: tuple[Component, ...]) -> Proje
     if node in marks["stored"]:
         seen["stored"] = True
     return seen
-
-

@@ -9,20 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .algebra import (
-    ROOT,
     Assign,
     Cut,
     Formula,
     Freeze,
     Grow,
     Guard,
+    GuardKind,
     Inherit,
+    Inside,
     Predicate,
     Prune,
     Region,
     Relation,
-    GuardKind,
-    Inside,
     Step,
     Var,
     above,
@@ -174,13 +173,17 @@ class Transaction:
 
     def arrive(self, copy: Relation, nodes: Nodes) -> None:
         """The bytes are there. Obligation: the slots are."""
-        self.promise(nodes.all(lambda m: copy(m)), f"bytes arrive in slots of its own ({copy.name})", f"has {copy.name}")
+        self.promise(
+            nodes.all(lambda m: copy(m)), f"bytes arrive in slots of its own ({copy.name})", f"has {copy.name}"
+        )
         self._steps.append(Assign(arrived_of(copy), True, nodes.region))
 
     def read(self, copy: Relation, nodes: Nodes) -> None:
         """Somebody reads the bytes. Obligation: they have arrived."""
         self.promise(
-            nodes.all(lambda m: arrived_of(copy)(m)), f"nothing is read before it arrived ({copy.name})", f"arrived {copy.name}"
+            nodes.all(lambda m: arrived_of(copy)(m)),
+            f"nothing is read before it arrived ({copy.name})",
+            f"arrived {copy.name}",
         )
 
     def free(self, copy: Relation, nodes: Nodes) -> None:
@@ -241,9 +244,7 @@ class Transaction:
                 used.update(frozen_in(term))
         return tuple(reversed(kept))
 
-    def _guard(
-        self, kind: GuardKind, name: str, formula: Formula, words: str, danger: Formula | None = None
-    ) -> None:
+    def _guard(self, kind: GuardKind, name: str, formula: Formula, words: str, danger: Formula | None = None) -> None:
         if kind in _DECISIONS and any(isinstance(s, Assign | Inherit | Grow | Cut | Prune) for s in self._steps):
             raise TypeError(f"an action decides before it acts: {name!r} comes after a change")
         taken = {s.name for s in self._steps if isinstance(s, Guard)}

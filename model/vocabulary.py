@@ -28,7 +28,9 @@ SELECTIVE: Policy = "write_through_selective"
 
 
 def ownership_policy(policy: Policy) -> Policy:
-    """The policy whose ownership rules `policy` follows: selective differs from write_through only in *when* it backs up."""
+    """The policy whose ownership rules `policy` follows: selective differs from write_through only in *when* it backs
+    up.
+    """
     return WRITE_THROUGH if policy == SELECTIVE else policy
 
 
@@ -52,7 +54,7 @@ def _holder(name: str, words: str) -> Relation:
     return Relation(name, (HOLDER,), words)
 
 
-# The tree and the copies its nodes own ---------------------------------------------------------------------------------
+# The tree and the copies its nodes own ------------------------------------------------------------------------------
 live = _node("live", "is in the tree", closed=True)
 device = _each("device", "has {c} slots on the device", "node", closed=(FULL,))
 host = _each("host", "has {c} slots on the host", "node")
@@ -61,21 +63,21 @@ host_arrived = _each("host_arrived", "has its {c} bytes on the host", "node")
 stored = _node("stored", "is in the storage tier")
 tracked_duplicate = _node("tracked_duplicate", "is tracked in full_host_duplicates")
 
-# Who holds what --------------------------------------------------------------------------------------------------------
+# Who holds what -----------------------------------------------------------------------------------------------------
 device_lock = _each("device_lock", "{c} device slots are locked by", "node", "holder")
 host_lock = _each("host_lock", "{c} host slots are locked by", "node", "holder")
 load_back_pending = _held("load_back_pending", "is pinned by load-back")
 write_through_pending = _held("write_through_pending", "is marked by write-through")
 anchor = _held("anchor", "is the anchor of")
 
-# What is being copied --------------------------------------------------------------------------------------------------
+# What is being copied -----------------------------------------------------------------------------------------------
 reads = _each("reads", "{c} host slots are copied to its device slots by load-back", "node", "holder")
 writes = _each("writes", "{c} device slots are copied to its host slots by backup", "node", "holder")
 storage_reads = _held("storage_reads", "full host slots are copied to storage by")
 filling = _holder("filling", "has a storage read under way into the host slots it reserved")
 reserved = _holder("reserved", "owns host slots that are not in the tree yet")
 
-# What a holder is doing ------------------------------------------------------------------------------------------------
+# What a holder is doing ---------------------------------------------------------------------------------------------
 request = _holder("request", "is a request")
 backup = _holder("backup", "is a backup in flight")
 loading = _holder("loading", "is a load-back that has been begun")
@@ -85,7 +87,8 @@ storing = _holder("storing", "is a storage backup in flight")
 PHASES: tuple[Relation, ...] = (request, backup, loading, load_back, prefetch, storing)
 
 _SHARED: tuple[Relation, ...] = (
-    live, stored, tracked_duplicate, load_back_pending, write_through_pending, anchor, storage_reads, filling, reserved, *PHASES,
+    live, stored, tracked_duplicate, load_back_pending, write_through_pending, anchor, storage_reads, filling,
+    reserved, *PHASES,
 )  # fmt: skip
 _PER_COMPONENT = (device, host, device_arrived, host_arrived, device_lock, host_lock, reads, writes)
 

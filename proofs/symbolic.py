@@ -1,6 +1,7 @@
 """The protocol text over z3 terms, for trees of any size.
 
-Nodes and holders are two uninterpreted sorts. A relation of a state is a Python function from z3 terms to a z3 formula: before the
+Nodes and holders are two uninterpreted sorts. A relation of a state is a Python function from z3 terms to a z3
+formula: before the
 action an uninterpreted relation, after each step a closure over the one before. A property at fresh constants therefore
 stays free of quantifiers, and what z3 has to instantiate is only what is assumed.
 """
@@ -34,8 +35,8 @@ from ..model.algebra import (
     Relation,
     Same,
     SomeHolder,
-    Someone,
     SomeNode,
+    Someone,
     Sort,
     Step,
     Var,
@@ -95,7 +96,9 @@ def initial_state(relations: tuple[Relation, ...]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A region as it was when it was formed: a membership test, and its only possible member where there is just one."""
+    """A region as it was when it was formed: a membership test, and its only possible member where there is just
+    one.
+    """
 
     member: Reading
     only: Term | None
@@ -172,9 +175,7 @@ class Reader:
                 base, only = self.frozen[region.base].member, self.frozen[region.base].only
         if isinstance(region.condition, Const):
             return Frozen(base, only)
-        return Frozen(
-            lambda m: z3.And(base(m), self.formula(region.condition, {**scope, region.var.name: m})), only
-        )
+        return Frozen(lambda m: z3.And(base(m), self.formula(region.condition, {**scope, region.var.name: m})), only)
 
     @staticmethod
     def term(var: Var, scope: Scope) -> Term:
@@ -215,9 +216,13 @@ class Run:
                 source, target = reader.term(node, self.scope), reader.term(heir, self.scope)
                 self.state = before.with_relation(relation, _inherited(old, source, target))
             case Grow(leaf=leaf, parent=parent):
-                self.state = replace(before, ancestor=_grown(before.ancestor, self.scope[leaf.name], reader.term(parent, self.scope)))
+                self.state = replace(
+                    before, ancestor=_grown(before.ancestor, self.scope[leaf.name], reader.term(parent, self.scope))
+                )
             case Cut(node=node, prefix=prefix):
-                self.state = replace(before, ancestor=_cut(before.ancestor, self.scope[node.name], self.scope[prefix.name]))
+                self.state = replace(
+                    before, ancestor=_cut(before.ancestor, self.scope[node.name], self.scope[prefix.name])
+                )
             case Prune(region=region):
                 gone = reader.region(region, self.scope).member
                 self.state = replace(before, ancestor=_pruned(before.ancestor, gone))
