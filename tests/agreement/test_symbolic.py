@@ -1,7 +1,7 @@
 """The symbolic and the concrete interpreter read the same text the same way.
 
-A random walk reaches a state; one more action is tried on both sides. z3 is given the state as finite tables over named nodes and
-holders, so every guard, and every relation afterwards, must come out as the reference machine says.
+A random walk reaches a state; one more action is tried on both sides. z3 is given the state as finite tables over named
+nodes and holders, so every guard, and every relation afterwards, must come out as the reference machine says.
 """
 
 from __future__ import annotations

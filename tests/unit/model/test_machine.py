@@ -125,7 +125,7 @@ def test_every_action_happens_and_every_protection_refuses(inst) -> None:
     assert refused >= guarded - MOOT - {"reset"}
 
 
-# What these refuse for cannot be chosen on purpose by a random walk: their danger needs a transfer in flight on the very node.
+# Their danger is a transfer in flight on the very node, which a random walk meets too rarely to insist on.
 MOOT = {
     "backup_aux.swa",
     "backup_aux.mamba",
