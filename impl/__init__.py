@@ -1,0 +1,49 @@
+"""A hierarchical KV cache with real bytes: device, host and storage, three write policies, three components.
+
+Start at `cache.TieredCache`. Who may free what is decided in the files of transitions: `requests`, `backup`, `load_back`,
+`device_room`, `host_room`, `storage`. Everything else chooses and composes.
+"""
+
+from __future__ import annotations
+
+from .cache import TieredCache
+from .config import CacheConfig
+from .errors import (
+    BadArgument,
+    BadConfig,
+    BadTokens,
+    Busy,
+    CacheError,
+    NothingToDo,
+    NotReady,
+    OutOfDeviceSlots,
+    OutOfHostMemory,
+    Refused,
+    SlotError,
+    StaleReceipt,
+    UnknownNode,
+)
+from .matching import Match
+from .node import Operation, Prefetch, Receipt
+
+__all__ = [
+    "BadArgument",
+    "BadConfig",
+    "BadTokens",
+    "Busy",
+    "CacheConfig",
+    "CacheError",
+    "Match",
+    "NotReady",
+    "NothingToDo",
+    "Operation",
+    "OutOfDeviceSlots",
+    "OutOfHostMemory",
+    "Prefetch",
+    "Receipt",
+    "Refused",
+    "SlotError",
+    "StaleReceipt",
+    "TieredCache",
+    "UnknownNode",
+]

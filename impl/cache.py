@@ -1,0 +1,365 @@
+"""The cache that servers and drivers talk to: one method for each operation, arguments checked, errors typed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+
+from . import inserting, keys, loading, matching, prefetching, requests
+from .audit import audit
+from .backup import backup
+from .config import FULL, MAMBA, NAMES, SWA, CacheConfig
+from .content import whose
+from .core import Core, Recorder
+from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError
+from .evict import evict
+from .host_room import evict_host, reclaim
+from .load_back import abort_load_back, begin_load_back
+from .matching import Match
+from .node import Node, Operation, Prefetch, Receipt
+from .recovery import recover
+from .settle import Settled, deliver, wait_for
+from .storage import end_prefetch, page_hashes
+from .store import MemoryStore, Store
+from .transfers import make_engine
+from .transfers.base import Engine, Fault, Ticket
+
+Tier = Literal["device", "host"]
+
+
+class TieredCache:
+    """A KV cache on device, host and storage.
+
+    All methods are for one thread. Nodes are named by id, operations by `Receipt` or by its id. An operation that raises has changed
+    nothing, except that nodes may have been split or evicted, and holds nothing.
+
+    Args:
+        config: sizes and policies; keyword arguments make one.
+        recorder: called with a dict for each atomic transition.
+        store: the storage tier, if the configuration has one; in memory unless given.
+        engine: copies; what `config.engine` names unless given.
+    """
+
+    def __init__(
+        self,
+        config: CacheConfig | None = None,
+        *,
+        recorder: Recorder | None = None,
+        store: Store | None = None,
+        engine: Engine | None = None,
+        **choices: Any,
+    ) -> None:
+        if config is not None and choices:
+            raise BadConfig("config", f"given as a whole and by {', '.join(choices)}")
+        try:
+            self.config = config if config is not None else CacheConfig(**choices)
+        except TypeError as problem:
+            raise BadConfig("config", str(problem)) from None
+        if store is None and self.config.storage:
+            store = MemoryStore()
+        self.core = Core(self.config, engine or make_engine(self.config), store if self.config.storage else None, recorder)
+
+    # Looking
+    @property
+    def nodes(self) -> dict[int, Node]:
+        """Every node by id; 0 is the root."""
+        return self.core.nodes
+
+    @property
+    def holders(self) -> dict[int, Receipt]:
+        """Every operation that holds something, by id."""
+        return self.core.holders
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Where events go."""
+        return self.core.recorder
+
+    @recorder.setter
+    def recorder(self, recorder: Recorder | None) -> None:
+        self.core.recorder = recorder
+
+    @property
+    def steps(self) -> int:
+        """How many micro-steps the engine could do now; 0 if it has none."""
+        return self.core.engine.steps
+
+    def header(self, target: str = "impl") -> dict[str, Any]:
+        """The first line of a trace of this cache."""
+        config = self.config
+        return {
+            "trace": "pinproof/1",
+            "target": target,
+            "policy": config.policy,
+            "components": list(config.components),
+            "page_size": config.page_size,
+            "window": config.window,
+            "device_pages": config.device_pages,
+            "host_pages": config.host_pages,
+        }
+
+    def observe(self, node: int) -> dict[str, Any] | None:
+        """What can be seen of a node, as events carry it; None if it is not in the tree."""
+        found = self.core.nodes.get(node)
+        return None if found is None else self.core.observe(found)
+
+    def audit(self, *, content: bool = True) -> list[str]:
+        """Everything that is wrong, in words: slots, locks, flights, structure, queues, and, with `content`, bytes."""
+        return audit(self.core, content=content)
+
+    def read_page(self, tier: Tier, component: str, slot: int) -> torch.Tensor:
+        """The bytes of one slot, `[layers, words]` int64, whoever owns it."""
+        number = self._component(component)
+        pool = self.core.pools.of(self._tier(tier))[number]
+        if not 0 <= slot < pool.slots.size:
+            raise BadArgument("slot", f"{slot!r} is not in the pool")
+        return pool.data[slot].cpu().clone()
+
+    def whose_page(self, tier: Tier, component: str, slot: int) -> tuple[int, int, str] | None:
+        """The node, page of the node and component whose bytes a slot holds; None if nobody's in the tree."""
+        told = whose(self.read_page(tier, component, slot))
+        if told is None:
+            return None
+        identity = told[0].to_bytes(8, "little")
+        for node in self.core.nodes.values():
+            for page, page_hash in enumerate(page_hashes(self.core.hashes(node))):
+                if page_hash[:8] == identity:
+                    return node.id, page, NAMES[told[1]]
+        return None
+
+    # Requests
+    def key(self, tokens: keys.Tokens) -> bytes:
+        """Tokens in the form that all operations take without further work."""
+        return keys.encode(tokens, self.config.page_size)
+
+    def match(self, tokens: keys.Tokens) -> Match:
+        """How far the tree has these tokens; splits the node that the match ends in."""
+        return matching.match(self.core, keys.encode(tokens, self.config.page_size))
+
+    def lock(self, node: int) -> Receipt:
+        """Lock what a request at `node` reads. Raises UnknownNode, or Refused if the path is not all on the device."""
+        found = self.core.node(node)
+        if not found.on_device:
+            raise Refused("node", f"{node} is not on the device: load it back first")
+        return requests.lock(self.core, found)
+
+    def unlock(self, holder: Receipt | int) -> None:
+        """Give back what `lock` took. Raises StaleReceipt."""
+        requests.unlock(self.core, self.core.receipt(holder, "request"))
+
+    def release_window(self, holder: Receipt | int, node: int | None = None) -> None:
+        """Give back the SWA locks of a request above `node`, its own unless given."""
+        receipt = self.core.receipt(holder, "request")
+        top = receipt.node if node is None else self.core.node(node)
+        if top not in receipt.node.path():
+            raise BadArgument("node", f"{top.id} is not on the path of node {receipt.node.id}")
+        requests.release_window(self.core, receipt, top)
+
+    def forward(self, holder: Receipt | int, *, wait: bool = False) -> None:
+        """A request reads all that it has locked.
+
+        Raises:
+            NotReady: bytes have not arrived, or never will since their load-back failed; with `wait` only the latter.
+        """
+        core = self.core
+        receipt = core.receipt(holder, "request")
+        while (node := requests.unarrived(receipt)) is not None:
+            source = next(seat.pending for seat in node.device if seat.pending is not None)
+            if wait and not source.doomed:
+                wait_for(core, source)
+                continue
+            core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, f"node {node.id} has not arrived")
+            raise NotReady("holder", f"node {node.id} is still being loaded" if not source.doomed else f"the load of {node.id} failed")
+        if self.config.verify:
+            self._verify(receipt)
+        requests.forward(core, receipt)
+
+    def tickets(self, holder: Receipt | int) -> list[Ticket]:
+        """The transfers that a request would wait for: a forward may start on a layer when all of them have `layers_done` it."""
+        receipt = self.core.receipt(holder, "request")
+        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(receipt.locks)
+        found = {seat.pending.ticket: None for seat in seats if seat.pending is not None and seat.pending.ticket is not None}
+        return list(found)
+
+    def _verify(self, receipt: Receipt) -> None:
+        wanted = [(node, FULL) for node in (receipt.path.path()[:-1] if receipt.path else ())]
+        wanted += [(node, node.device.index(seat)) for seat, node in receipt.locks.items()]
+        for node, c in wanted:
+            slots = node.device[c].slots
+            if slots is None or not torch.equal(self.core.pools.device[c].pages(slots), self.core.expected(node, c)):
+                raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
+
+    def insert(
+        self, tokens: keys.Tokens, *, swa: bool | None = None, mamba: bool | None = None, after: Receipt | None = None
+    ) -> int:
+        """Insert what a request has computed. Returns the node that the tokens end at.
+
+        Args:
+            tokens: at least one page.
+            swa, mamba: give the window its SWA copies, the end its state; as far as there are such components unless told.
+            after: the request's receipt, if the tokens go on from its node.
+
+        Raises:
+            BadTokens, StaleReceipt, OutOfDeviceSlots.
+        """
+        key = keys.encode(tokens, self.config.page_size)
+        if not key:
+            raise BadTokens("tokens", "there are none")
+        for name, number, asked in (("swa", SWA, swa), ("mamba", MAMBA, mamba)):
+            if asked and number not in self.core.components:
+                raise BadArgument(name, "this cache has no such component")
+        if after is not None:
+            self.core.receipt(after, "request")
+        return inserting.insert(
+            self.core,
+            key,
+            swa=SWA in self.core.components if swa is None else swa,
+            mamba=MAMBA in self.core.components if mamba is None else mamba,
+            after=after,
+        ).id
+
+    # Copies
+    def backup(self, node: int) -> Operation:
+        """Start to copy a node to the host. Raises NothingToDo, NotReady, OutOfHostMemory."""
+        return backup(self.core, self.core.node(node))
+
+    def load_back(self, node: int) -> Operation:
+        """Start to bring a node, the anchor, and its path to the device. Raises NothingToDo, OutOfDeviceSlots."""
+        return loading.load_back(self.core, self._inner(node))
+
+    def begin_load_back(self, node: int) -> Operation:
+        """The first half of `load_back`: only lock. `commit_load_back` or `abort` must follow."""
+        return begin_load_back(self.core, self._inner(node))
+
+    def commit_load_back(self, holder: Receipt | int) -> None:
+        """The second half. Raises NothingToDo, OutOfDeviceSlots; the operation is over then."""
+        receipt = self.core.receipt(holder, "loading")
+        assert isinstance(receipt, Operation)
+        loading.commit(self.core, receipt)
+
+    def prefetch(self, tokens: keys.Tokens) -> Prefetch:
+        """Start to read from storage what the tree lacks. Raises NothingToDo, OutOfHostMemory."""
+        return prefetching.prefetch(self.core, keys.encode(tokens, self.config.page_size))
+
+    def finish_prefetch(self, holder: Receipt | int) -> int | None:
+        """Hand what was read to the tree. Returns the new leaf, if there is one. Raises NotReady."""
+        receipt = self.core.receipt(holder, "prefetch")
+        assert isinstance(receipt, Prefetch)
+        leaf = prefetching.finish_prefetch(self.core, receipt)
+        return None if leaf is None else leaf.id
+
+    def storage_backup(self, node: int) -> Operation:
+        """Start to write a host copy to storage. Raises NothingToDo, NotReady."""
+        return prefetching.storage_backup(self.core, self.core.node(node))
+
+    def abort(self, holder: Receipt | int) -> None:
+        """Give an operation up.
+
+        A request is unlocked, a load-back that was only begun gives its locks back, a prefetch ends as soon as its storage read does.
+
+        Raises:
+            Busy: a copy under way cannot be called back; it ends by itself.
+        """
+        receipt = self.core.receipt(holder)
+        if receipt.kind == "request":
+            requests.unlock(self.core, receipt)
+        elif receipt.kind == "loading":
+            assert isinstance(receipt, Operation)
+            abort_load_back(self.core, receipt)
+        elif isinstance(receipt, Prefetch):
+            receipt.aborted = True
+            if not receipt.filling:
+                end_prefetch(self.core, receipt)
+            elif receipt.ticket is not None:
+                receipt.ticket.cancel()
+        else:
+            raise Busy("holder", f"{receipt.id} is copying; it ends at its ack")
+
+    def poll(self) -> list[Settled]:
+        """Take notice of all that has ended; end failed operations that can be ended by now."""
+        settled = deliver(self.core)
+        if self.core.doomed:
+            settled += recover(self.core)
+        return settled
+
+    def wait(self, holder: Receipt | int) -> None:
+        """Block until an operation's transfer has ended and was taken notice of."""
+        receipt = self.core.receipt(holder)
+        if isinstance(receipt, Operation) and receipt.ticket is not None and not receipt.doomed:
+            wait_for(self.core, receipt)
+
+    def step(self, choice: int = 0) -> bool:
+        """Let a stepped engine do one micro-step; False if there is none."""
+        return self.core.engine.step(choice)
+
+    # Room
+    def evict(self, component: str, pages: int) -> int:
+        """Free device pages. Returns how many were freed."""
+        return evict(self.core, self._component(component), _count(pages))
+
+    def evict_host(self, component: str, pages: int) -> int:
+        """Free host pages: FULL by reclaiming duplicates (write_back), then by dropping leaves. Returns how many were freed."""
+        return evict_host(self.core, self._component(component), _count(pages))
+
+    def reclaim(self, pages: int) -> int:
+        """write_back: free FULL host pages of duplicates. Returns how many were freed."""
+        return reclaim(self.core, _count(pages))
+
+    def reset(self) -> None:
+        """Empty the cache. Raises Busy while anything is held or under way."""
+        core = self.core
+        if core.holders:
+            core.refuse("reset", {}, "operations are under way")
+            raise Busy("reset", f"operations {sorted(core.holders)} are under way")
+        gone = [id_ for id_ in core.nodes if id_]
+        rows = core.rows()
+        for node in reversed(core.root.subtree()[1:]):
+            for c in core.components:
+                core.vacate(node, "device", c, rows)
+                core.vacate(node, "host", c, rows)
+            node.parent = None
+        core.forget_tree()
+        if core.recorder is not None:
+            core.emit("reset", {}, (core.root,), gone, rows)
+
+    # Faults
+    def fail(self, kind: str, fault: Fault = "failed") -> None:
+        """Inject a fault.
+
+        Args:
+            kind: a direction of transfer, whose next transfer will fail, or "device_slots" or "host_memory", whose next allocation
+                that needs room will be refused.
+            fault: "failed": nothing is copied; "partial": about half is.
+        """
+        if kind in ("device_slots", "host_memory"):
+            self.core.starved["device" if kind == "device_slots" else "host"] += 1
+        else:
+            self.core.engine.fail_next(kind, fault)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Stop the engine."""
+        self.core.engine.close()
+
+    # Arguments
+    def _component(self, name: str) -> int:
+        if name not in self.config.components:
+            raise BadArgument("component", f"{name!r} is none of {', '.join(self.config.components)}")
+        return NAMES.index(name)
+
+    def _tier(self, name: str) -> str:
+        if name not in ("device", "host"):
+            raise BadArgument("tier", f"{name!r} is neither 'device' nor 'host'")
+        return name
+
+    def _inner(self, node: int) -> Node:
+        found = self.core.node(node)
+        if found.parent is None:
+            raise BadArgument("node", "the root has nothing to load")
+        return found
+
+
+def _count(pages: int) -> int:
+    if not isinstance(pages, int) or isinstance(pages, bool) or pages < 0:
+        raise BadArgument("pages", f"{pages!r} is not a number of pages")
+    return pages

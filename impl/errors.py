@@ -1,0 +1,64 @@
+"""What the cache raises. Every error is a `CacheError` and names the argument that it is about."""
+
+from __future__ import annotations
+
+
+class CacheError(Exception):
+    """Base of all errors of the cache.
+
+    Args:
+        argument: name of the offending argument.
+        words: what is wrong with it.
+    """
+
+    def __init__(self, argument: str, words: str) -> None:
+        super().__init__(f"{argument}: {words}")
+        self.argument = argument
+
+
+class BadConfig(CacheError):
+    """A configuration value cannot be used."""
+
+
+class BadTokens(CacheError):
+    """Tokens are not integers, do not fit 32 bits, or do not fill their last page."""
+
+
+class BadArgument(CacheError):
+    """An argument has a value that the operation has no meaning for."""
+
+
+class UnknownNode(CacheError):
+    """The node is not in the tree (any more)."""
+
+
+class StaleReceipt(CacheError):
+    """The receipt was given back already, or is not this cache's, or is of another kind of operation."""
+
+
+class OutOfDeviceSlots(CacheError):
+    """The device pool has no room, and nothing more can be evicted."""
+
+
+class OutOfHostMemory(CacheError):
+    """The host pool has no room, and nothing more can be evicted."""
+
+
+class Refused(CacheError):
+    """The operation may not be done in this state. Nothing has changed."""
+
+
+class NotReady(Refused):
+    """Bytes that the operation needs have not arrived yet."""
+
+
+class NothingToDo(Refused):
+    """The operation would copy nothing."""
+
+
+class Busy(Refused):
+    """Operations under way forbid it."""
+
+
+class SlotError(CacheError):
+    """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised always."""

@@ -1,0 +1,64 @@
+"""Who goes first. Heaps that are mended when they are read, not when a node is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush, heapreplace
+from typing import Any
+
+from .node import Node
+
+Rank = Callable[[Node], Any]
+STRATEGIES: dict[str, Rank] = {
+    "lru": lambda node: node.touched,
+    "lfu": lambda node: (node.hits, node.touched),
+    "fifo": lambda node: node.born,
+    "priority": lambda node: (node.priority, node.touched),
+}
+"""Least first. Time is the cache's logical clock; a rank must not fall while a node is queued, or it is noticed late."""
+
+
+class Queue:
+    """Candidates for one kind of eviction, least rank first.
+
+    A node is pushed when it may have become a candidate and stands in the queue once (its bit in `Node.queued`). Whether it still is
+    one, and with which rank, is looked at when it comes to the top: touching and locking nodes costs nothing here.
+    """
+
+    __slots__ = ("_heap", "bit", "fits", "rank")
+
+    def __init__(self, bit: int, rank: Rank, fits: Callable[[Node], bool]) -> None:
+        self.bit = bit
+        self.rank = rank
+        self.fits = fits
+        self._heap: list[tuple[Any, int, Node]] = []
+
+    def push(self, node: Node) -> None:
+        """`node` is a candidate; whoever pushes has checked that it fits."""
+        if not node.queued & self.bit:
+            node.queued |= self.bit
+            heappush(self._heap, (self.rank(node), node.id, node))
+
+    def pop(self) -> Node | None:
+        """The best candidate, which leaves the queue; None if there is none."""
+        heap = self._heap
+        while heap:
+            rank, id_, node = heap[0]
+            if not self.fits(node):
+                heappop(heap)
+                node.queued &= ~self.bit
+                continue
+            now = self.rank(node)
+            if now != rank:
+                heapreplace(heap, (now, id_, node))
+                continue
+            heappop(heap)
+            node.queued &= ~self.bit
+            return node
+        return None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for _, _, node in self._heap:
+            node.queued &= ~self.bit
+        self._heap.clear()

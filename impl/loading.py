@@ -1,0 +1,49 @@
+"""The load-back as a whole: lock, make room, commit, or give up with nothing left behind."""
+
+from __future__ import annotations
+
+from .config import NAMES
+from .core import Core
+from .errors import NothingToDo, OutOfDeviceSlots
+from .evict import make_device_room
+from .load_back import (
+    abort_load_back,
+    begin_load_back,
+    commit_load_back,
+    refuse_load_back,
+    sources,
+)
+from .node import Node, Operation
+
+
+def load_back(core: Core, node: Node) -> Operation:
+    """Bring FULL of the path of `node`, its window and its state to the device.
+
+    Raises:
+        NothingToDo: all of it is there.
+        OutOfDeviceSlots: no room.
+    """
+    receipt = begin_load_back(core, node)
+    commit(core, receipt)
+    return receipt
+
+
+def commit(core: Core, receipt: Operation) -> None:
+    """Make room and start the copies of a load-back that was begun. Evicting for it cannot hurt: what it uses is locked.
+
+    Raises:
+        NothingToDo, OutOfDeviceSlots: as `load_back`; its locks are given back then.
+    """
+    node = receipt.node
+    wanted = sources(core, receipt)
+    if not wanted:
+        refuse_load_back(core, receipt)
+        raise NothingToDo("node", f"all of node {node.id} is on the device")
+    for c in core.components:
+        need = sum(core.need(member, c) for member, component in wanted if component == c)
+        if need and not make_device_room(core, c, need):
+            abort_load_back(core, receipt)
+            raise OutOfDeviceSlots("node", f"no room for {need} {NAMES[c]} pages of node {node.id}")
+    copies = commit_load_back(core, receipt, wanted)
+    receipt.ticket = core.engine.submit("load_back", copies, core.engine.fence(), core.config.group)
+    core.in_flight["load_back"].append(receipt)

@@ -1,0 +1,74 @@
+"""KV memory: one byte pool for each tier and component, page first, with its free list."""
+
+from __future__ import annotations
+
+import torch
+
+from .config import NAMES, WORD, CacheConfig
+from .slots import SlotPool, Slots
+
+
+class Pool:
+    """`[pages, layers, words]` int64 on one tier. A slot is a page; a slot of the MAMBA pools is a whole state.
+
+    SWA pages are owned on their own, not found through a map from FULL slots: a node that has lost its window keeps FULL, and
+    no map can go stale.
+
+    It is an end point of transfers: `read`, `write`, `hold`, `release`.
+    """
+
+    __slots__ = ("component", "data", "layers", "slots", "tier")
+
+    def __init__(self, config: CacheConfig, tier: str, component: int) -> None:
+        pages = config.pool_pages(tier, component)
+        self.tier = tier
+        self.component = component
+        self.layers = config.layers
+        self.slots = SlotPool(f"{tier}.{NAMES[component]}", pages)
+        pinned = tier == "host" and config.device == "cuda"
+        place = config.device if tier == "device" else "cpu"
+        shape = (pages, config.layers, config.layer_bytes // WORD)
+        self.data = torch.zeros(shape, dtype=torch.int64, device=place, pin_memory=pinned)
+
+    def read(self, slot: int, low: int, high: int) -> torch.Tensor:
+        """A copy of layers low … high-1 of one page."""
+        return self.data[slot, low:high].clone()
+
+    def write(self, slot: int, low: int, high: int, bytes_: torch.Tensor) -> None:
+        """Overwrite layers low … high-1 of one page."""
+        self.data[slot, low:high] = bytes_
+
+    def hold(self, slots: Slots) -> None:
+        """A transfer starts to touch these slots."""
+        self.slots.hold(slots)
+
+    def release(self, slots: Slots) -> None:
+        """The transfer has ended."""
+        self.slots.release(slots)
+
+    def fill(self, slots: Slots, pages: torch.Tensor) -> None:
+        """Write whole pages `[len(slots), layers, words]`."""
+        index = torch.frombuffer(slots, dtype=torch.int32)
+        self.data[index.to(self.data.device)] = pages.to(self.data.device)
+
+    def pages(self, slots: Slots) -> torch.Tensor:
+        """Whole pages `[len(slots), layers, words]`, in CPU memory."""
+        return self.data[torch.frombuffer(slots, dtype=torch.int32).to(self.data.device)].cpu()
+
+
+class Pools:
+    """All pools of a cache: `device[component]` and `host[component]`."""
+
+    __slots__ = ("device", "host")
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.device = {c: Pool(config, "device", c) for c in config.numbers}
+        self.host = {c: Pool(config, "host", c) for c in config.numbers}
+
+    def of(self, tier: str) -> dict[int, Pool]:
+        """The pools of a tier, by component."""
+        return self.device if tier == "device" else self.host
+
+    def all(self) -> list[Pool]:
+        """Every pool."""
+        return [*self.device.values(), *self.host.values()]

@@ -1,0 +1,129 @@
+"""Whatever is done to the cache, in whatever order and with whatever failing: every slot has one owner and every byte is right."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from pinproof.impl import CacheError, NotReady, Receipt, SlotError, TieredCache
+
+COMPONENTS = [("full",), ("full", "swa"), ("full", "mamba"), ("full", "swa", "mamba")]
+POLICIES = ["write_back", "write_through", "write_through_selective"]
+
+
+class Driver:
+    """Picks operations at random among all that a caller can ask for."""
+
+    def __init__(self, cache: TieredCache, seed: int) -> None:
+        self.cache = cache
+        self.random = random.Random(seed)
+
+    def tokens(self) -> list[int]:
+        size = self.cache.config.page_size
+        words = self.random.choices([1, 2], k=self.random.randint(1, 7))
+        return [word * 10 + k for word in words for k in range(size)]
+
+    def node(self) -> int:
+        return self.random.choice(list(self.cache.nodes))
+
+    def holder(self) -> Receipt | int:
+        return self.random.choice([*self.cache.holders.values(), 10**6])
+
+    def component(self) -> str:
+        return self.random.choice(self.cache.config.components)
+
+    def ask(self) -> None:
+        cache, pick = self.cache, self.random
+        choices: list[tuple[int, Callable[[], object]]] = [
+            (6, lambda: cache.insert(self.tokens())),
+            (1, lambda: cache.insert(self.tokens(), swa=False, mamba=False)),
+            (4, lambda: cache.match(self.tokens())),
+            (3, lambda: cache.lock(self.node())),
+            (4, lambda: cache.unlock(self.holder())),
+            (1, lambda: cache.release_window(self.holder())),
+            (2, lambda: cache.forward(self.holder(), wait=pick.random() < 0.3)),
+            (2, lambda: cache.backup(self.node())),
+            (5, lambda: cache.load_back(cache.match(self.tokens()).node)),
+            (1, lambda: cache.begin_load_back(self.node())),
+            (2, lambda: cache.commit_load_back(self.holder())),
+            (2, lambda: cache.evict(self.component(), pick.randint(0, 4))),
+            (1, lambda: cache.evict_host(self.component(), pick.randint(0, 3))),
+            (1, lambda: cache.reclaim(pick.randint(0, 2))),
+            (2, lambda: cache.prefetch(self.tokens())),
+            (2, lambda: cache.finish_prefetch(self.holder())),
+            (2, lambda: cache.storage_backup(self.node())),
+            (12, lambda: cache.step(pick.randrange(1000))),
+            (4, cache.poll),
+            (2, lambda: cache.abort(self.holder())),
+            (1, lambda: cache.fail(pick.choice(KINDS), pick.choice(["failed", "partial"]))),
+            (1, cache.reset),
+        ]
+        pick.choices([c for _, c in choices], [w for w, _ in choices])[0]()
+
+    def drain(self) -> None:
+        """Let go of everything; nothing may stay."""
+        cache = self.cache
+        for _ in range(40):
+            for holder in list(cache.holders.values()):
+                if not holder.over and holder.kind in ("request", "loading", "prefetch"):
+                    cache.abort(holder)
+            while cache.step(self.random.randrange(1000)):
+                pass
+            cache.poll()
+            if not cache.holders:
+                return
+
+
+KINDS = ["backup", "load_back", "prefetch", "storage_backup", "device_slots", "host_memory"]
+
+
+def run(cache: TieredCache, seed: int, operations: int) -> None:
+    driver = Driver(cache, seed)
+    for _ in range(operations):
+        try:
+            driver.ask()
+        except SlotError:
+            raise
+        except CacheError as problem:
+            assert problem.argument
+        assert cache.audit() == []
+    driver.drain()
+    assert cache.audit() == []
+    assert cache.holders == {}
+    cache.reset()
+    for pool in cache.core.pools.all():
+        assert pool.slots.available == pool.slots.size
+
+
+@pytest.mark.parametrize("components", COMPONENTS, ids="+".join)
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_leaked_or_overwritten(policy: str, components: tuple[str, ...], seed: int) -> None:
+    cache = TieredCache(
+        policy=policy,
+        components=components,
+        page_size=1 + seed % 2,
+        window=3,
+        device_pages=9,
+        host_pages=8,
+        mamba_device_pages=3,
+        mamba_host_pages=3,
+        storage=True,
+        recorder=[].append if seed == 2 else None,
+        verify=True,
+        group=seed % 2,
+    )
+    run(cache, seed, 120)
+
+
+def test_a_request_is_told_when_its_bytes_have_not_arrived() -> None:
+    cache = TieredCache()
+    node = cache.insert([1, 2, 3])
+    cache.evict("full", 3)
+    cache.load_back(node)
+    receipt = cache.lock(node)
+    with pytest.raises(NotReady, match="holder"):
+        cache.forward(receipt)
+    cache.forward(receipt, wait=True)
