@@ -167,13 +167,17 @@ class Base:
     # ---- looking ----
 
     def look(
-        self, provide: Provide | None = None, path: tuple[int, ...] = (), host: dict[Node, set[str]] | None = None
+        self,
+        provide: Provide | None = None,
+        path: tuple[int, ...] = (),
+        host: Callable[[], dict[Node, set[str]]] | None = None,
     ) -> list[Change]:
         """Compare the core's tree with the picture; return the differences, parents first, not yet applied.
 
         Splits are applied at once, since what follows them needs the new nodes. `provide` gives the slots of copies
-        that appeared, `path` the tokens of the operation (new nodes of the Rust core lie on it), `host` the components
-        that the controller knows to have been put on the host where the core does not tell.
+        that appeared, `path` the tokens of the operation (new nodes of the Rust core lie on it), `host` (asked once the
+        structure is known) the components that the controller knows to have been put on the host where the core does
+        not tell.
         """
         seen = self.eyes.look(self.tree)
         there = {entry.key for entry in seen}
@@ -203,13 +207,14 @@ class Base:
             if entry.handle is not None:
                 self.tree.name(node, entry.handle)
             new.append((node, entry))
+        told = host() if host is not None else {}
         for entry in seen:
             node = self.tree.keys[entry.key]
             if node.handle is None:
                 entry.host = None
-            self._differences(node, entry, changes, host or {})
+            self._differences(node, entry, changes, told)
         if new and isinstance(self.eyes, RustEyes):
-            self._name(changes, [node for node, _ in new], host or {})
+            self._name(changes, [node for node, _ in new], told)
         for entry in seen:
             self._fields(self.tree.keys[entry.key], entry)
         return changes
@@ -339,7 +344,7 @@ class Base:
         """Add an event.
 
         `nodes`: the nodes it is about (their states are shown in any case, and those of all nodes that changed since
-        they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` alone.
+        they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` and of the event's holder.
         `hide`: components whose locks are shown by a later event of the same transition.
         """
         nodes = list(nodes)
@@ -349,7 +354,8 @@ class Base:
             event["reason"] = reason
         if outcome == "done":
             ids = {node.id for node in nodes}
-            taken = [row for owner, row in self._rows if rows == "all" or (owner[0] == "node" and owner[1] in ids)]
+            mine = {("node", number) for number in ids} | {("holder", args.get("holder"))}
+            taken = [row for owner, row in self._rows if rows == "all" or owner in mine]
             if taken:
                 event["slots"] = taken
                 self._rows = [pair for pair in self._rows if not any(pair[1] is row for row in taken)]

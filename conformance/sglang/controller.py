@@ -94,6 +94,9 @@ class Controller(Storage):
             for node in self.tree.nodes.values():
                 if node.lock or node.host_lock or node.pin is not None or node.pending is not None:
                     problems.append(f"nothing is in flight and node {node.id} is {self._state(node)}")
+        if self.loads or self.stores or self.prefetches:
+            # The core's own check is wrong about what is in flight (reports B38, B72): servers run it idle.
+            return {"problems": problems, "idle": idle}
         writing = [(backup.handle, backup.handle) for backup in self.backups.values() if backup.receipt is not None]
         try:
             self.core.tree.sanity_check(writing, [(handle, handle) for handle in self.loading])

@@ -110,7 +110,7 @@ class RustEyes:
     count up by one for every node ever made, so those of new nodes are known as a set and told apart by their slots.
     """
 
-    sees = ("device", "host", "lock")
+    sees = ("device", "host", "lock.full")
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -158,11 +158,10 @@ class RustEyes:
         if len(new) == 1:
             tree.name(new[0], handles[0])
             return
-        first = {self._first_slot(handle): handle for handle in handles}
+        first = {place: handle for handle in handles for place in self._first_slots(handle)}
         for node in new:
-            slots = node.device.get("full") or node.host.get("full")
-            tier = "device" if node.device.get("full") else "host"
-            tree.name(node, first[tier, slots[0]])
+            tier, held = ("device", node.device) if "full" in node.device else ("host", node.host)
+            tree.name(node, first[tier, held["full"][0]])
 
     def host_of(self, node: Any) -> list[str]:
         """The components of a node with a known handle that are on the host (see `_host`)."""
@@ -195,12 +194,16 @@ class RustEyes:
                 there.append(name)
         return there
 
-    def _first_slot(self, handle: int) -> tuple[str, int]:
+    def _first_slots(self, handle: int) -> list[tuple[str, int]]:
         core = self._core.tree
+        found = []
         value = core.get_component_device_value(handle, self._types[0][1])
         if value is not None:
-            return "device", int(value[0])
-        return "host", int(core.build_storage_backup_spec(handle, False).host_value[0])
+            found.append(("device", int(value[0])))
+        spec = core.build_storage_backup_spec(handle, False)
+        if spec is not None:
+            found.append(("host", int(spec.host_value[0])))
+        return found
 
     def _printed(self) -> list[str]:
         os.ftruncate(self._file, 0)

@@ -95,7 +95,7 @@ class Copies(Evictions):
             if not self.backup_now(target.handle):
                 raise Refused("RefusedNoRoom", "no host slots")
             return {"holder": before + 1}
-        if target.pending is not None or (target.host.get("full") and not self._unbacked_aux(target)):
+        if self.is_pending(target) or (target.host.get("full") and not self._unbacked_aux(target)):
             raise Refused("RefusedBacked", f"node {node} has a host copy, or is being copied")
         chain = [target]
         above = target.parent
@@ -106,6 +106,10 @@ class Copies(Evictions):
         if self.holders == before or target.handle not in self.backups:
             raise Refused("RefusedNoRoom", "no host slots")
         return {"holder": self.backups[target.handle].copy.holder}
+
+    def is_pending(self, node: Node) -> bool:
+        """Whether a backup in flight covers the node (by the cache's books: not every core shows its mark)."""
+        return any(node.handle in backup.publish for backup in self.backups.values())
 
     def _unbacked_aux(self, node: Node) -> bool:
         return any(name in node.device and name not in node.host for name in self.components[1:])
@@ -202,7 +206,7 @@ class Copies(Evictions):
         told: dict[Node, set[str]] = {}
         for each, name in given:
             told.setdefault(each, set()).add(name)
-        changes = self.look(lambda each, _, name: given[each, name], host=told)
+        changes = self.look(lambda each, _, name: given[each, name], host=lambda: told)
         self._tell_backup(node, holder, changes)
 
     def _tell_backup(self, node: Node, holder: int, changes: list[Change]) -> None:

@@ -217,7 +217,8 @@ class Requests(Base):
         value += slots
         mamba = self._mamba_state(tokens, owner) if "mamba" in self.components else None
         if "mamba" in self.components and mamba is None:
-            self.free_swa_behind(slots)
+            if "swa" in self.components:
+                self.free_swa_behind(slots)
             self.free("device", "full", slots)
             if lock is not None and mine:
                 self._unlock(lock)

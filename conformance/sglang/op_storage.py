@@ -43,6 +43,8 @@ class Storage(Copies):
         """Fetch what follows the cached prefix of `tokens` from storage; `hit`: how many tokens storage has of it."""
         result = self._match(tokens)
         node = self.tree.handles[result.last_host_node]
+        if node.parent is not None and not self.call("is_backuped", node.handle):
+            raise Refused("RefusedUnbacked", f"node {node.id}, where the match ends, has no host copy to go on from")
         length = len(tokens) - len(tokens) % self.page
         rest = tuple(tokens[node.end : length])
         if hit is not None:
@@ -211,8 +213,7 @@ class Storage(Copies):
             return swa[each.start - staged_start : each.end - staged_start]
 
         self._path = path
-        told = self._told(prefetch, result, actions, staged_start)
-        rest = self.splits(self.look(provide, path, told))
+        rest = self.splits(self.look(provide, path, lambda: self._told(prefetch, result, actions, staged_start)))
         for change in rest:
             if change.what == "came":
                 self.came(change)
@@ -272,7 +273,7 @@ class Storage(Copies):
         target = self.node(node)
         if target.parent is None or not target.host.get("full"):
             raise Refused("RefusedUnbacked", f"node {node} has no host copy")
-        if target.pending is not None:
+        if self.is_pending(target):
             raise Refused("RefusedPending", f"the host copy of node {node} has not arrived")
         before = self.holders
         self.store(target.handle)
