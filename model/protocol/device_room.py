@@ -11,7 +11,7 @@ from .setting import Inner, Setting, action
 
 @action()
 def demote(t: Transaction, p: Setting, node: Inner) -> None:
-    """A device leaf gives its device copies up and lives on on the host. Never before the host copy has arrived
+    """A device leaf gives its device copies up and lives on, on the host. Never before the host copy has arrived
     (SGLang #24585).
     """
     t.expect(device[FULL](node) & host[FULL](node), "FULL is on both tiers")
