@@ -1,4 +1,5 @@
-"""The few array operations that the explorer needs, once on numpy (for the CPU) and once on torch (for any of its devices).
+"""The few array operations that the explorer needs, once on numpy (for the CPU) and once on torch (for any of its
+devices).
 
 Everything else is operators, which both have: `& | ^ ~ << >> * + ==` on 64-bit signed integers, with wrap-around.
 """

@@ -1,8 +1,10 @@
-"""The protocol text over the bits of a state: one fold of an action's steps for each choice of arguments and each tree.
+"""The protocol text over the bits of a state: one fold of an action's steps for each choice of arguments and each
+tree.
 
-What the concrete interpreter does to a state and the symbolic one to a term, this one does to boolean expressions: afterwards each
-ground atom is an expression over the bits before, each guard an expression. Quantifiers and regions are written out over the
-universe; what depends on the tree alone is a constant, for states are grouped by their tree (see `shape.py`).
+What the concrete interpreter does to a state and the symbolic one to a term, this one does to boolean expressions:
+afterwards each ground atom is an expression over the bits before, each guard an expression. Quantifiers and regions
+are written out over the universe; what depends on the tree alone is a constant, for states are grouped by their
+tree (see `shape.py`).
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from ..model.algebra import (
     Relation,
     Same,
     SomeHolder,
-    Someone,
     SomeNode,
+    Someone,
     Step,
     Var,
 )
@@ -59,7 +61,12 @@ class Run:
     """
 
     def __init__(
-        self, bits: Bits, layout: Layout, shape: Shape, scope: Mapping[str, int], known: Mapping[int, bool] | None = None
+        self,
+        bits: Bits,
+        layout: Layout,
+        shape: Shape,
+        scope: Mapping[str, int],
+        known: Mapping[int, bool] | None = None,
     ) -> None:
         self.bits = bits
         self.layout = layout
@@ -70,7 +77,9 @@ class Run:
         """Bit number -> literal of its new value."""
         self.frozen: dict[int, Members] = {}
         self.given = TRUE
-        """The condition under which the tree changes as in `shape`; TRUE unless a region of the tree depends on bits."""
+        """The condition under which the tree changes as in `shape`; TRUE unless a region of the tree depends on
+        bits.
+        """
 
     def fork(self) -> Run:
         """A copy that can go its own way."""
@@ -172,7 +181,9 @@ class Run:
 
     # Changing
     def take(self, step: Step) -> list[Run]:
-        """Apply one step; guards change nothing. More than one run comes back where the tree's change depends on bits."""
+        """Apply one step; guards change nothing. More than one run comes back where the tree's change depends on
+        bits.
+        """
         match step:
             case Guard():
                 pass
@@ -239,7 +250,9 @@ def _at(var: Var, scope: Mapping[str, int]) -> int:
 
 @dataclass(slots=True)
 class Branch:
-    """One way in which the tree can change: the condition for it, the tree afterwards, the new value of each changed bit."""
+    """One way in which the tree can change: the condition for it, the tree afterwards, the new value of each
+    changed bit.
+    """
 
     given: int
     shape: Shape
@@ -316,7 +329,9 @@ def _note(bits: Bits, found: Ground, literal: int, broken: Broken) -> None:
 
 
 def _effects(bits: Bits, layout: Layout, shape: Shape, found: Ground, scope: Scope, last: int) -> None:
-    """Run the action again, now that the guards' conjuncts are known to hold: most of what it does becomes constant."""
+    """Run the action again, now that the guards' conjuncts are known to hold: most of what it does becomes
+    constant.
+    """
     first = Run(bits, layout, shape, scope, bits.implied(found.fires))
     first.given = found.fires
     runs = [first]

@@ -1,8 +1,9 @@
-"""Boolean expressions over the bits of a state, kept as one graph without duplicates, and printed as straight-line Python.
+"""Boolean expressions over the bits of a state, kept as one graph without duplicates, and printed as straight-line
+Python.
 
-An expression is a literal, an integer: twice the number of a graph node, plus one where it is negated. Node 0 is false, so that
-`FALSE` is 0 and `TRUE` is 1. Every other node is a variable (a bit of the state) or the conjunction of two literals. Equal
-expressions are the same integer, and constants fold as soon as they appear.
+An expression is a literal, an integer: twice the number of a graph node, plus one where it is negated. Node 0 is
+false, so that `FALSE` is 0 and `TRUE` is 1. Every other node is a variable (a bit of the state) or the conjunction
+of two literals. Equal expressions are the same integer, and constants fold as soon as they appear.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Bits:
             a, b = b, a
         if a == FALSE or a ^ 1 == b:
             return FALSE
-        if a == TRUE or a == b:
+        if a in (TRUE, b):
             return b
         for x, y in ((a, b), (b, a)):
             left, right = self.left[y >> 1], self.right[y >> 1]
@@ -112,7 +113,7 @@ class Bits:
             return bits[self.right[node]] ^ bool(literal & 1)
         return (self.value(self.left[node], bits) and self.value(self.right[node], bits)) ^ bool(literal & 1)
 
-    def function(self, name: str, outputs: Sequence[int]) -> Callable[[Sequence[Plane], Plane], list[Plane]]:
+    def function(self, name: str, outputs: Sequence[int]) -> Callable[[Mapping[int, Plane], Plane], list[Plane]]:
         """A function (planes by bit number, plane of ones) -> planes of `outputs`, computing every shared part once.
 
         It works on Python integers and on arrays alike. Bits beyond the batch may be set in the result.
@@ -120,7 +121,7 @@ class Bits:
         source = "\n".join([f"def {name}(p, one):", *("    " + line for line in self._lines(outputs))])
         scope: dict[str, Any] = {}
         exec(compile(source, f"<{name}>", "exec"), scope)
-        made: Callable[[Sequence[Plane], Plane], list[Plane]] = scope[name]
+        made: Callable[[Mapping[int, Plane], Plane], list[Plane]] = scope[name]
         return made
 
     def _lines(self, outputs: Sequence[int]) -> list[str]:

@@ -1,7 +1,9 @@
-"""Every reachable state of a small cache: how many there are, what can happen in them, and whether anything is ever wrong.
+"""Every reachable state of a small cache: how many there are, what can happen in them, and whether anything is ever
+wrong.
 
-`explore` looks at the protocol, `explore_system` at anything written in the algebra. Both check every property in every state, every promise and
-assertion in every step, and that every refusal had a danger to avoid. A counterexample is a shortest one.
+`explore` looks at the protocol, `explore_system` at anything written in the algebra. Both check every property in
+every state, every promise and assertion in every step, and that every refusal had a danger to avoid. A
+counterexample is a shortest one.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from pathlib import Path
 
 from ..model.algebra import HOLDER, Formula
 from ..model.errors import BadArgument
-from ..model.instance import Instance, instance as instance_of
+from ..model.instance import Instance
+from ..model.instance import instance as instance_of
 from ..model.vocabulary import Component, Policy
 from .arrays import arrays
+from .checkpoint import Checkpoint
 from .program import System, Universe
-from .search import Hit, Limits, Progress, Search, Tally
+from .search import Limits, Progress, Search, Tally
 from .spill import Disk
 from .traces import Step, Walk, walk_of
 
@@ -29,7 +33,8 @@ MEMORY = 4 << 30
 class Coverage:
     """What became of an action, counted over states and arguments.
 
-    With symmetry, of calls that differ in unused names only one is counted as fired or refused, the others as impossible.
+    With symmetry, of calls that differ in unused names only one is counted as fired or refused, the others as
+    impossible.
     """
 
     fired: int
@@ -135,9 +140,19 @@ def explore(
 
         wanted = parse_witness(witness, found.relations)
     return explore_system(
-        System.of(found), nodes, holders, depth=depth, budget=budget, memory=memory, symmetry=symmetry, checkpoint=checkpoint,
-        witness=wanted, progress=progress, device=device, count_names=count_names,
-    )  # fmt: skip
+        System.of(found),
+        nodes,
+        holders,
+        depth=depth,
+        budget=budget,
+        memory=memory,
+        symmetry=symmetry,
+        checkpoint=checkpoint,
+        witness=wanted,
+        progress=progress,
+        device=device,
+        count_names=count_names,
+    )
 
 
 def explore_system(
@@ -156,19 +171,36 @@ def explore_system(
     count_names: bool = False,
 ) -> Exploration:
     """Search any system of the algebra; as `explore`, but there may be no node besides the root."""
-    for name, value in (("nodes", nodes), ("holders", holders), ("depth", depth), ("budget", budget), ("memory", memory)):
+    for name, value in (
+        ("nodes", nodes),
+        ("holders", holders),
+        ("depth", depth),
+        ("budget", budget),
+        ("memory", memory),
+    ):
         if value is not None and value < 0:
             raise BadArgument(f"{name} must not be negative, got {value}")
     begun = time.monotonic()
     universe = Universe(system, nodes, holders, symmetry=symmetry, witness=witness)
     limits = Limits(depth, None if budget is None else begun + budget, memory)
     disk = Disk()
+    saved = None if checkpoint is None else Checkpoint(checkpoint, universe)
+    search = Search(
+        universe, arrays(device), limits, disk, keep=None if saved is None else saved.disk, count_names=count_names
+    )
     try:
-        search = Search(universe, arrays(device), limits, disk, count_names=count_names)
-        search.start()
-        complete = search.run(progress, None)
-        return _told(search, universe, complete, time.monotonic() - begun)
+        before = 0.0 if saved is None else saved.restore(search)
+        if not search.tally.states:
+            search.start()
+
+        def level_done() -> None:
+            if saved is not None:
+                saved.save(search, before + time.monotonic() - begun)
+
+        complete = search.run(progress, level_done)
+        return _told(search, universe, complete, before + time.monotonic() - begun)
     finally:
+        search.close()
         disk.close()
 
 
@@ -190,9 +222,20 @@ def _told(search: Search, universe: Universe, complete: bool, seconds: float) ->
         else "depth"
     )  # fmt: skip
     return Exploration(
-        universe.system.name, universe.nodes, universe.holders, tally.states, tally.transitions, tally.depth, complete, stopped,
-        seconds, coverage(universe, tally), violation, witness, tally.named_states if search.count_names else None,
-    )  # fmt: skip
+        name=universe.system.name,
+        nodes=universe.nodes,
+        holders=universe.holders,
+        states=tally.states,
+        transitions=tally.transitions,
+        depth=tally.depth,
+        complete=complete,
+        stopped=stopped,
+        seconds=seconds,
+        coverage=coverage(universe, tally),
+        violation=violation,
+        witness=witness,
+        named_states=tally.named_states if search.count_names else None,
+    )
 
 
 def coverage(universe: Universe, tally: Tally) -> dict[str, Coverage]:
@@ -225,8 +268,14 @@ def _broken(walk: Walk) -> Violation:
             walk.mention(next(f.number for f in program.firings if f.ground is ground))
             kind = "false conflict" if rule.false_conflict else rule.guard.kind
             step = walk.steps[-1]
-            return Violation(kind, f"{ground.action.name}: {rule.guard.name}", rule.guard.words, dict(step["args"]), tuple(walk.steps))
+            return Violation(
+                kind,
+                f"{ground.action.name}: {rule.guard.name}",
+                rule.guard.words,
+                dict(step["args"]),
+                tuple(walk.steps),
+            )
     raise AssertionError("a step that breaks a rule breaks none")
 
 
-__all__ = ["MEMORY", "Coverage", "Exploration", "Hit", "Violation", "coverage", "explore", "explore_system"]
+__all__ = ["MEMORY", "Coverage", "Exploration", "Violation", "coverage", "explore", "explore_system"]

@@ -1,7 +1,8 @@
 """The states of one level of the search, and how each state ever found was reached, in memory or on disk.
 
-States are numbered in the order in which they are found, from 0. A block holds consecutive states of one shape: its rows are the words of
-the states, and last their links. A link packs the number of the state that it was reached from and the number of the call.
+States are numbered in the order in which they are found, from 0. A block holds consecutive states of one shape: its
+rows are the words of the states, and last their links. A link packs the number of the state that it was reached
+from and the number of the call.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Block:
     n: int
     rows: np.ndarray[Any, Any] | Stored | None
     """[words + 1, n], links last; None once nobody needs the states themselves."""
+    kept: Stored | None = None
+    """Where the checkpoint has the rows."""
 
     def read(self, first: int, last: int) -> np.ndarray[Any, Any]:
         """The words of states `first..last-1` of this block: [words, last - first]."""
@@ -84,7 +87,9 @@ class Links:
 
 @dataclass(slots=True)
 class Found:
-    """States of one shape found in the level under way: `rows` as in `Block`, and the runs on disk they have not been looked up in."""
+    """States of one shape found in the level under way: `rows` as in `Block`, and the runs on disk they have not
+    been looked up in.
+    """
 
     rows: np.ndarray[Any, Any] | Stored
     runs: int

@@ -1,9 +1,10 @@
-"""Where each boolean of a state lives: ground atoms packed into 64-bit words, so that renaming is moving words and fields.
+"""Where each boolean of a state lives: ground atoms packed into 64-bit words, so that renaming is moving words and
+fields.
 
-A universe has nodes `0..nodes` (0 is the root) and holders `0..holders-1`. The words of a state are blocks: first what belongs to
-the root and to no node, then one block for each further node, all of the same make. In a word first come the bits that no
-holder takes part in, then one field for each holder, all of the same width. Renaming nodes permutes blocks; renaming
-holders permutes fields.
+A universe has nodes `0..nodes` (0 is the root) and holders `0..holders-1`. The words of a state are blocks: first
+what belongs to the root and to no node, then one block for each further node, all of the same make. In a word first
+come the bits that no holder takes part in, then one field for each holder, all of the same width. Renaming nodes
+permutes blocks; renaming holders permutes fields.
 
 The tree itself (`live`, who is above whom) is not in the words: states are grouped by it, see `shape.py`.
 """
@@ -45,7 +46,12 @@ class Layout:
     """
 
     def __init__(
-        self, relations: Sequence[Relation], actions: Iterable[Action], nodes: int, holders: int, at_root: frozenset[str]
+        self,
+        relations: Sequence[Relation],
+        actions: Iterable[Action],
+        nodes: int,
+        holders: int,
+        at_root: frozenset[str],
     ) -> None:
         self.nodes = nodes
         self.holders = holders

@@ -20,7 +20,9 @@ _ROUNDS = [(j, signed(sum(1 << i for i in range(64) if not i & j))) for j in (32
 
 
 def transposed(xp: Arrays, words: Array) -> Array:
-    """The 64 planes of one word of a batch: [64 k] words, a state each -> [64, k]; bit s of `[b, i]` is bit b of state 64 i + s."""
+    """The 64 planes of one word of a batch: [64 k] words, a state each -> [64, k]; bit s of `[b, i]` is bit b of
+    state 64 i + s.
+    """
     a = xp.copy(words.reshape(-1, 64).T)
     k = a.shape[1]
     for j, mask in _ROUNDS:

@@ -1,8 +1,10 @@
-"""All that can happen to the states of one shape, compiled: which actions fire, what is wrong with a state, what each action does."""
+"""All that can happen to the states of one shape, compiled: which actions fire, what is wrong with a state, what
+each action does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -65,8 +67,8 @@ class Universe:
     Args:
         nodes: node names besides the root.
         holders: holder names.
-        symmetry: take names for interchangeable: one shape for all that differ in names, one fresh name, one idle holder.
-        witness: a closed formula to look for.
+        symmetry: take names for interchangeable: one shape for all that differ in names, one fresh name, one idle
+        holder. witness: a closed formula to look for.
     """
 
     def __init__(
@@ -105,8 +107,9 @@ class Universe:
 class Effect:
     """What a call does to the words of a state.
 
-    New word `w` is `(old & keep[w]) | always[w]`, plus for each move `(source, shift, mask)` in `moves[w]` the bits of
-    `old[source] & mask` shifted up by `shift` (down if negative), plus the bits in `sometimes`. Then the words are put in `order`.
+    New word `w` is `(old & keep[w]) | always[w]`, plus for each move `(source, shift, mask)` in `moves[w]` the bits
+    of `old[source] & mask` shifted up by `shift` (down if negative), plus the bits in `sometimes`. Then the words
+    are put in `order`.
     """
 
     shape: Shape
@@ -129,7 +132,7 @@ class Firing:
     number: int
     ground: Ground
     effects: list[Effect] = field(default_factory=list)
-    compute: Callable[[Sequence[Plane], Plane], list[Plane]] | None = None
+    compute: Callable[[Mapping[int, Plane], Plane], list[Plane]] | None = None
     """Planes of `given` of each effect, then of all `literals` of each; made when first used."""
 
 
@@ -149,7 +152,7 @@ class Program:
         self.outputs.append(FALSE if universe.witness is None else self._run().read(universe.witness, {}))
 
     @cached_property
-    def decide(self) -> Callable[[Sequence[Plane], Plane], list[Plane]]:
+    def decide(self) -> Callable[[Mapping[int, Plane], Plane], list[Plane]]:
         """Planes -> [fires of each call…, refused of each call…, lacks a property, breaks a rule, is a witness]."""
         return self.bits.function("decide", self.outputs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,17 +72,27 @@ class Limits:
         """Fit the batches to the width of a state."""
         each = 16 * words + outputs // 4 + 64
         self.chunk = 64 * max(16, min(1 << 12, self.memory // (16 * 64 * each)))
-        self.flush = max(1 << 14, min(1 << 19, self.memory // (16 * 48 * (words + 2))))
+        self.flush = max(1 << 14, min(1 << 19, self.memory // (16 * 64 * (words + 2))))
         return self
 
 
 class Search:
     """One search. `run` goes on until it is done, or finds what it looks for, or has to stop."""
 
-    def __init__(self, universe: Universe, xp: Arrays, limits: Limits, disk: Disk, *, count_names: bool = False) -> None:
+    def __init__(
+        self,
+        universe: Universe,
+        xp: Arrays,
+        limits: Limits,
+        disk: Disk,
+        *,
+        keep: Disk | None = None,
+        count_names: bool = False,
+    ) -> None:
         self.universe = universe
         self.xp = xp
         self.disk = disk
+        self.keep = keep
         words = universe.layout.width
         program = universe.program(universe.start)
         self.limits = limits.sized(words, len(program.outputs))
@@ -100,6 +111,12 @@ class Search:
         self._waiting: dict[Shape, list[Batch]] = {}
         self._many = 0
         self._pending = self._fresh()
+        self._worker = ThreadPoolExecutor(1)
+        self._absorbing: Future[None] | None = None
+
+    def close(self) -> None:
+        """Wait for what is under way, and end."""
+        self._worker.shutdown(wait=True, cancel_futures=True)
 
     def start(self) -> None:
         """The initial state."""
@@ -134,7 +151,7 @@ class Search:
             if last or self.broken is not None:
                 return False
             self._flush()
-            self._retire()
+            self.retire()
             self.blocks = list(self._commit())
             if self.blocks:
                 self.tally.depth += 1
@@ -173,27 +190,34 @@ class Search:
             self._waiting.setdefault(batch.shape, []).append(batch)
             self._many += many
             if self._many >= self.limits.flush:
-                self._flush()
+                self._hand_over()
 
-    # Successors against what is known
+    # Successors against what is known: in a second thread, while the first goes on to expand
     def _flush(self) -> None:
+        self._hand_over()
+        if self._absorbing is not None:
+            self._absorbing.result()
+            self._absorbing = None
+
+    def _hand_over(self) -> None:
+        if self._absorbing is not None:
+            self._absorbing.result()
+        self._absorbing = self._worker.submit(self._absorb, self._waiting)
+        self._waiting = {}
+        self._many = 0
+
+    def _absorb(self, waiting: dict[Shape, list[Batch]]) -> None:
         xp = self.xp
-        for shape, batches in self._waiting.items():
+        for shape, batches in waiting.items():
             columns = [xp.concatenate([b.columns[w] for b in batches]) for w in range(self.universe.layout.width)]
             links = xp.concatenate([b.sources for b in batches])
             if self.universe.symmetry:
                 canon = self._canons.get(shape) or self._canons.setdefault(shape, Canon(self.universe.layout, shape))
                 columns = canon(xp, columns)
             keys, checks = self._hashes(shape, columns)
-            runs = len(self.visited.runs)
-            new = self.visited.add(keys, checks)
-            if len(self.visited.runs) != runs:
-                runs = len(self.visited.runs)
-            if len(new):
+            for new in self.visited.add(keys, checks):
                 rows = np.stack([xp.get(xp.take(c, new)) for c in (*columns, links)])
-                self._pending.add(shape, rows, runs)
-        self._waiting = {}
-        self._many = 0
+                self._pending.add(shape, rows, len(self.visited.runs))
 
     def _hashes(self, shape: Shape, columns: list[Array]) -> tuple[Array, Array | None]:
         if self.visited.exact:
@@ -240,20 +264,30 @@ class Search:
         if self.count_names:
             sizes = orbit_sizes(self.xp, self.universe.layout, shape, [self.xp.put(r) for r in rows[:-1]])
             self.tally.named_states += int(sizes.sum())
-        block = Block(shape, self.tally.states, rows.shape[1], self.disk.write(list(rows)) if spill else rows)
-        self.tally.states += block.n
-        return block
+        start = self.tally.states
+        kept = None if self.keep is None else self.keep.write(list(rows), f"states-{start}.i64")
+        where = rows if not spill else kept or self.disk.write(list(rows))
+        self.tally.states += rows.shape[1]
+        return Block(shape, start, rows.shape[1], where, kept)
 
-    def _retire(self) -> None:
+    def retire(self) -> None:
         """Keep of this level no more than how its states were reached."""
         for block in self.blocks:
-            if isinstance(block.rows, Stored):
-                self.links.append(block.start, block.rows)
+            if block.kept is not None or isinstance(block.rows, Stored):
+                self.links.append(block.start, block.kept or block.rows)  # type: ignore[arg-type]
             elif block.rows is not None:
                 self.links.append(block.start, block.rows[-1].copy())
             block.rows = None
         if self.links.bytes > self.limits.memory // 8:
             self.links.move(self.disk)
+
+    def recall(self, blocks: list[Block]) -> None:
+        """Know the states of a level that an earlier search has found."""
+        for block in blocks:
+            for first in range(0, block.n, self.limits.flush):
+                rows = block.read(first, min(block.n, first + self.limits.flush))
+                for _ in self.visited.add(*self._hashes(block.shape, [self.xp.put(r) for r in rows])):
+                    pass
 
     def calls_to(self, hit: Hit) -> list[int]:
         """The calls that lead to a state of this level or an earlier one."""

@@ -1,7 +1,8 @@
-"""The tree of a state: which nodes are in it and who is above whom. States are grouped by it, so that in a group it is constant.
+"""The tree of a state: which nodes are in it and who is above whom. States are grouped by it, so that in a group it
+is constant.
 
-A shape is general (nothing says that it is a tree: a faulty protocol may leave orphans), and changes just as the symbolic
-interpreter says. With symmetry, the shapes that differ in node names only have one representative.
+A shape is general (nothing says that it is a tree: a faulty protocol may leave orphans), and changes just as the
+symbolic interpreter says. With symmetry, the shapes that differ in node names only have one representative.
 """
 
 from __future__ import annotations

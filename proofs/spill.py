@@ -49,7 +49,9 @@ class Stored:
 
 
 class Disk:
-    """A folder for arrays; a temporary one, made when first needed and removed by `close`, unless a folder is given."""
+    """A folder for arrays; a temporary one, made when first needed and removed by `close`, unless a folder is
+    given.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder

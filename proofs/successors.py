@@ -29,7 +29,9 @@ class Batch:
 
 
 def successors(xp: Arrays, program: Program, planes: Planes, fires: Sequence[Plane], columns: Array) -> Iterator[Batch]:
-    """Every batch that the calls of `program` lead to; `fires` is aligned with its firings, `columns` are the states."""
+    """Every batch that the calls of `program` lead to; `fires` is aligned with its firings, `columns` are the
+    states.
+    """
     for firing, plane in zip(program.firings, fires, strict=True):
         index = planes.indices(plane)
         if index is None:

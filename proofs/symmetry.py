@@ -1,9 +1,10 @@
 """One representative for all states that differ in names only.
 
-The shape is canonical already (`shape.canonical`), which leaves two freedoms: siblings whose subtrees look alike, and the holders. Like
-siblings are put in the order of their words, from the leaves upwards, which settles the nodes for a given naming of the holders; of all
-namings of the holders the one with the smallest words wins. Dead nodes are blank and need no order (a state in which they are not
-violates `accounting.dead-nodes-own-no-slots`; it would only be found under more than one name).
+The shape is canonical already (`shape.canonical`), which leaves two freedoms: siblings whose subtrees look alike,
+and the holders. Like siblings are put in the order of their words, from the leaves upwards, which settles the nodes
+for a given naming of the holders; of all namings of the holders the one with the smallest words wins. Dead nodes
+are blank and need no order (a state in which they are not violates `accounting.dead-nodes-own-no-slots`; it would
+only be found under more than one name).
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def preorder(shape: Shape, node: int) -> list[int]:
 
 
 def orbit_sizes(xp: Arrays, layout: Layout, shape: Shape, columns: Columns) -> Array:
-    """How many differently named states each state stands for: the order of the group by that of the state's stabiliser."""
+    """How many differently named states each state stands for: the order of the group by that of the state's
+    stabiliser.
+    """
     fixed = xp.zeros(int(columns[0].shape[0]))
     for nodes in namings(layout.nodes):
         if shape.renamed(nodes) != shape:

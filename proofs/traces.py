@@ -1,7 +1,7 @@
 """A way to a state, told in names that are never used twice: from the calls that the search remembers to a scenario.
 
-The search renames states as it goes. Here the calls are done again, one state at a time, keeping track of who is who; each new node and each
-operation gets a new number, as the events of a real cache have it.
+The search renames states as it goes. Here the calls are done again, one state at a time, keeping track of who is
+who; each new node and each operation gets a new number, as the events of a real cache have it.
 """
 
 from __future__ import annotations

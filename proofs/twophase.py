@@ -1,7 +1,9 @@
-"""Two-phase commit (Gray and Lamport, "Consensus on Transaction Commit", 2006) in the algebra of the protocol: a calibration oracle.
+"""Two-phase commit (Gray and Lamport, "Consensus on Transaction Commit", 2006) in the algebra of the protocol: a
+calibration oracle.
 
-How many states it has is well known, so that an explorer that counts otherwise is wrong. Resource managers are holders; what the transaction
-manager knows, and the messages that are not from one manager, are marks of the root. Messages are never taken away, as in the paper.
+How many states it has is well known, so that an explorer that counts otherwise is wrong. Resource managers are
+holders; what the transaction manager knows, and the messages that are not from one manager, are marks of the root.
+Messages are never taken away, as in the paper.
 """
 
 from __future__ import annotations
@@ -37,9 +39,8 @@ _decided_abort = Relation("decided_abort", (NODE,), "the transaction manager has
 _sent_commit = Relation("sent_commit", (NODE,), "the order to commit has been sent")
 _sent_abort = Relation("sent_abort", (NODE,), "the order to abort has been sent")
 
-_RELATIONS = (
-    _prepared, _committed, _aborted, _known_prepared, _sent_prepared, _decided_commit, _decided_abort, _sent_commit, _sent_abort,
-)  # fmt: skip
+_OF_MANAGERS = (_prepared, _committed, _aborted, _known_prepared, _sent_prepared)
+_OF_THE_ROOT = (_decided_commit, _decided_abort, _sent_commit, _sent_abort)
 
 _RM = Var("rm", HOLDER)
 _OTHER = Var("other", HOLDER)
@@ -64,12 +65,12 @@ def two_phase_commit() -> System:
         "consistent", "consistent", "safety", "No two resource managers decide differently.", "Gray and Lamport 2006",
         (_RM, _OTHER), ~(_aborted(_RM) & _committed(_OTHER)),
     )  # fmt: skip
-    return System("two-phase commit", _RELATIONS, {a.name: a for a in actions}, (agree,), at_root=frozenset())
+    return System(
+        "two-phase commit", (*_OF_MANAGERS, *_OF_THE_ROOT), {a.name: a for a in actions}, (agree,), at_root=frozenset()
+    )
 
 
-def _action(
-    name: str, of_manager: bool, guard: Formula, *sets: Relation, clears: tuple[Relation, ...] = ()
-) -> Action:
+def _action(name: str, of_manager: bool, guard: Formula, *sets: Relation, clears: tuple[Relation, ...] = ()) -> Action:
     steps: list[Step] = [Guard("expect", "enabled", guard, "it is enabled")]
     for relation, value in [*((r, False) for r in clears), *((r, True) for r in sets)]:
         at_manager = relation.sorts == (HOLDER,)

@@ -1,14 +1,15 @@
 """The set of states seen so far: a hash table of 64-bit hashes, each checked by a second one, that can move to disk.
 
-Two states count as the same if both hashes agree: 128 bits, so that even among 2**40 states the odds of a mix-up are below 2**-48.
-Where a state is one word, the first hash is a bijection of it and the set is exact.
+Two states count as the same if both hashes agree: 128 bits, so that even among 2**40 states the odds of a mix-up
+are below 2**-48. Where a state is one word, the first hash is a bijection of it and the set is exact.
 
-A table that may not grow any more is written out as a sorted run and starts anew. From then on a state that the table does not know
-may still be in a run; `older` finds those, a whole level at a time.
+A table that may not grow any more is written out as a sorted run and starts anew. From then on a state that the
+table does not know may still be in a run; `older` finds those, a whole level at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,17 +72,18 @@ class Visited:
     def __len__(self) -> int:
         return self._table.count + sum(r.columns for r in self.runs)
 
-    def add(self, keys: Array, checks: Array | None) -> Array:
-        """Enter states by their hashes; the indices of those that the table did not have, each once."""
+    def add(self, keys: Array, checks: Array | None) -> Iterator[Array]:
+        """Enter states by their hashes; yield the indices of those that the table did not have, each once.
+
+        What a batch yields is new but for the runs that there are when it is yielded.
+        """
         n = int(keys.shape[0])
-        found = []
         for first in range(0, n, BATCH):
             part = slice(first, first + BATCH)
             self._make_room(min(BATCH, n - first))
             new = self._enter(self._table, keys[part], None if checks is None else checks[part])
             if len(new):
-                found.append(new + first)
-        return self.xp.concatenate(found) if found else self.xp.arange(0)
+                yield new + first
 
     def older(self, keys: Array, checks: Array | None, runs: int) -> Array:
         """Which of these states are in one of the first `runs` runs, as flags."""
@@ -145,7 +147,9 @@ class Visited:
         self._table = self._made(capacity)
 
     def _enter(self, table: _Table, keys: Array, checks: Array | None) -> Array:
-        """Linear probing, all candidates at once: who finds an empty place claims it, and the last to claim it has it."""
+        """Linear probing, all candidates at once: who finds an empty place claims it, and the last to claim it has
+        it.
+        """
         xp, mask = self.xp, int(table.keys.shape[0]) - 1
         slots = keys & mask
         names: Array | None = None
@@ -181,7 +185,10 @@ class Visited:
 
 
 def _confirmed(
-    block: np.ndarray[Any, Any], at: np.ndarray[Any, Any], keys: np.ndarray[Any, Any], checks: np.ndarray[Any, Any] | None
+    block: np.ndarray[Any, Any],
+    at: np.ndarray[Any, Any],
+    keys: np.ndarray[Any, Any],
+    checks: np.ndarray[Any, Any] | None,
 ) -> np.ndarray[Any, Any]:
     """Which keys are in the sorted block; equal keys with other checks (one in 2**64) stand next to each other."""
     found = np.zeros(len(keys), np.bool_)
