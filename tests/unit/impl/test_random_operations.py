@@ -19,17 +19,41 @@ class Driver:
     def __init__(self, cache: TieredCache, seed: int) -> None:
         self.cache = cache
         self.random = random.Random(seed)
+        self.prompts = [self.random.choices([1, 2], k=7) for _ in range(5)]
 
     def tokens(self) -> list[int]:
-        size = self.cache.config.page_size
-        words = self.random.choices([1, 2], k=self.random.randint(1, 7))
-        return [word * 10 + k for word in words for k in range(size)]
+        """A prefix of one of a few prompts, so that what was dropped is asked for again."""
+        words = self.random.choice(self.prompts)[: self.random.randint(1, 7)]
+        return [word * 10 + k for word in words for k in range(self.cache.config.page_size)]
 
     def node(self) -> int:
         return self.random.choice(list(self.cache.nodes))
 
-    def holder(self) -> Receipt | int:
-        return self.random.choice([*self.cache.holders.values(), 10**6])
+    def away(self) -> int:
+        """A node that is not on the device, if there is one."""
+        found = [id_ for id_, node in self.cache.nodes.items() if not node.on_device]
+        return self.random.choice(found) if found and self.random.random() < 0.8 else self.node()
+
+    def holder(self, *kinds: str) -> Receipt | int:
+        """A live operation, of some kind if there is one, or none that ever was."""
+        holders = list(self.cache.holders.values())
+        fitting = [holder for holder in holders if holder.kind in kinds]
+        return self.random.choice([*(fitting or holders), 10**6])
+
+    def keep(self) -> None:
+        """A whole path goes to storage."""
+        for node in reversed(self.cache.nodes[self.node()].path()[:-1]):
+            self.cache.wait(self.cache.storage_backup(node.id))
+
+    def leave(self) -> None:
+        """All requests end and both tiers are swept, the device at least."""
+        for holder in list(self.cache.holders.values()):
+            if holder.kind == "request":
+                self.cache.unlock(holder)
+        self.cache.evict("full", 99)
+        if self.random.random() < 0.7:
+            self.cache.evict_host("full", 99)
+            self.cache.prefetch(self.tokens())
 
     def component(self) -> str:
         return self.random.choice(self.cache.config.components)
@@ -41,23 +65,25 @@ class Driver:
             (1, lambda: cache.insert(self.tokens(), swa=False, mamba=False)),
             (4, lambda: cache.match(self.tokens())),
             (3, lambda: cache.lock(self.node())),
-            (4, lambda: cache.unlock(self.holder())),
-            (1, lambda: cache.release_window(self.holder())),
-            (2, lambda: cache.forward(self.holder(), wait=pick.random() < 0.3)),
+            (5, lambda: cache.unlock(self.holder("request"))),
+            (2, self.leave),
+            (1, lambda: cache.release_window(self.holder("request"))),
+            (2, lambda: cache.forward(self.holder("request"), wait=pick.random() < 0.3)),
             (2, lambda: cache.backup(self.node())),
-            (5, lambda: cache.load_back(cache.match(self.tokens()).node)),
-            (1, lambda: cache.begin_load_back(self.node())),
-            (2, lambda: cache.commit_load_back(self.holder())),
-            (2, lambda: cache.evict(self.component(), pick.randint(0, 4))),
-            (1, lambda: cache.evict_host(self.component(), pick.randint(0, 3))),
+            (5, lambda: cache.load_back(self.away())),
+            (1, lambda: cache.begin_load_back(self.away())),
+            (2, lambda: cache.commit_load_back(self.holder("loading"))),
+            (3, lambda: cache.evict(self.component(), pick.randint(0, 6))),
+            (2, lambda: cache.evict_host(self.component(), pick.randint(0, 6))),
             (1, lambda: cache.reclaim(pick.randint(0, 2))),
-            (2, lambda: cache.prefetch(self.tokens())),
-            (2, lambda: cache.finish_prefetch(self.holder())),
-            (2, lambda: cache.storage_backup(self.node())),
+            (5, lambda: cache.prefetch(self.tokens())),
+            (3, lambda: cache.finish_prefetch(self.holder("prefetch"))),
+            (4, lambda: cache.storage_backup(self.node())),
+            (1, self.keep),
             (12, lambda: cache.step(pick.randrange(1000))),
             (4, cache.poll),
             (2, lambda: cache.abort(self.holder())),
-            (1, lambda: cache.fail(pick.choice(KINDS), pick.choice(["failed", "partial"]))),
+            (2, lambda: cache.fail(pick.choice(KINDS), pick.choice(["failed", "partial"]))),
             (1, cache.reset),
         ]
         pick.choices([c for _, c in choices], [w for w, _ in choices])[0]()
