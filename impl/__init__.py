@@ -1,7 +1,7 @@
 """A hierarchical KV cache with real bytes: device, host and storage, three write policies, three components.
 
-Start at `cache.TieredCache`. Who may free what is decided in the files of transitions: `requests`, `backup`, `load_back`,
-`device_room`, `host_room`, `storage`. Everything else chooses and composes.
+Start at `cache.TieredCache`. Who may free what is decided in the files of transitions: `requests`, `backup`,
+`load_back`, `device_room`, `host_room`, `storage`. Everything else chooses and composes.
 """
 
 from __future__ import annotations

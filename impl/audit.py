@@ -1,22 +1,29 @@
-"""Looks at everything there is and says what is wrong. For tests and for idle moments: it costs the whole tree."""
+"""Looks at everything there is and says what is wrong.
+
+For tests and for idle moments: it costs the whole tree.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 
 import torch
 
-from .config import FULL, NAMES
+from .config import FULL, MAMBA, NAMES
+from .content import DIGEST, identities, page_bytes
 from .core import Core
 from .node import Node, Operation, Prefetch
+from .pools import Pool
+from .slots import Slots
 from .tree import walk
 
 
 def audit(core: Core, *, content: bool = True) -> list[str]:
     """Every finding in words; nothing if all is well.
 
-    Slots have exactly one owner; lock counts equal holders; copies in flight have one; structure; duplicates; eviction queues are
-    complete; and, with `content`, arrived copies hold their tokens' bytes on both tiers.
+    Slots have exactly one owner; lock counts equal holders; copies in flight have one; structure; duplicates;
+    eviction queues are complete; and, with `content`, arrived copies hold their tokens' bytes on both tiers.
     """
     found = _structure(core) + _owners(core) + _locks(core) + _flights(core) + _queues(core)
     if content and core.config.content:
@@ -40,7 +47,9 @@ def _owners(core: Core) -> list[str]:
                 if owners[slot] > 1:
                     found.append(f"{name} slot {slot} has {owners[slot]} owners")
                 if pool.slots.is_used(slot) != (owners[slot] > 0):
-                    found.append(f"{name} slot {slot} is {'used' if pool.slots.is_used(slot) else 'free'}, owners {owners[slot]}")
+                    found.append(
+                        f"{name} slot {slot}: its pool says {pool.slots.is_used(slot)}, owners {owners[slot]}"
+                    )
                 if free[slot] != (not pool.slots.is_used(slot)):
                     found.append(f"{name} slot {slot} stands {free[slot]} times in the free list")
     return found
@@ -80,13 +89,19 @@ def _flights(core: Core) -> list[str]:
                     found.append(f"holder {holder.id} is in flight, and nobody waits for it")
             if holder in core.in_flight[holder.ticket.direction]:
                 for copy in holder.ticket.copies:
-                    holds += len(copy.sources) * hasattr(copy.source, "slots") + len(copy.targets) * hasattr(copy.target, "slots")
+                    holds += len(copy.sources) * hasattr(copy.source, "slots") + len(copy.targets) * hasattr(
+                        copy.target, "slots"
+                    )
     if holds != sum(pool.slots.in_transfer for pool in core.pools.all()):
-        found.append(f"{sum(pool.slots.in_transfer for pool in core.pools.all())} holds on slots, {holds} in flight")
+        found.append(
+            f"{sum(pool.slots.in_transfer for pool in core.pools.all())} holds on slots, {holds} in flight"
+        )
     for node in core.nodes.values():
         for seat in (*node.device, *node.host):
             pending = seat.pending
-            if pending is not None and (core.holders.get(pending.id) is not pending or pending.moving.get(seat) is not node):
+            if pending is not None and (
+                core.holders.get(pending.id) is not pending or pending.moving.get(seat) is not node
+            ):
                 found.append(f"node {node.id} waits for {pending}, which does not bring anything")
             if pending is not None and seat.slots is None:
                 found.append(f"node {node.id} waits for a copy that it has no slots for")
@@ -107,11 +122,18 @@ def _structure(core: Core) -> list[str]:
     for node in core.nodes.values():
         children = node.children.values()
         for first, child in node.children.items():
-            if child.parent is not node or child.key[: core.stride] != first or not child.key or len(child.key) % core.stride:
+            if (
+                child.parent is not node
+                or child.key[: core.stride] != first
+                or not child.key
+                or len(child.key) % core.stride
+            ):
                 found.append(f"node {child.id} hangs wrongly below {node.id}")
             if child.end != node.end + core.pages(child):
                 found.append(f"node {child.id} ends at {child.end}")
-        if node.device_children != sum(c.on_device for c in children) or node.host_children != sum(c.on_host for c in children):
+        if node.device_children != sum(c.on_device for c in children) or node.host_children != sum(
+            c.on_host for c in children
+        ):
             found.append(f"node {node.id} miscounts its children")
         if node.parent is None:
             continue
@@ -125,7 +147,9 @@ def _structure(core: Core) -> list[str]:
             for tier in ("device", "host"):
                 slots = node.seats(tier)[c].slots
                 if slots is not None and len(slots) != core.need(node, c):
-                    found.append(f"node {node.id} has {len(slots)} {tier} {NAMES[c]} slots, wants {core.need(node, c)}")
+                    found.append(
+                        f"node {node.id} has {len(slots)} {tier} {NAMES[c]} slots, wants {core.need(node, c)}"
+                    )
             if c != FULL and node.device[c].slots is not None and not node.on_device:
                 found.append(f"node {node.id} has {NAMES[c]} on the device without FULL")
         if node.duplicate != core.settled(node):
@@ -144,17 +168,31 @@ def _queues(core: Core) -> list[str]:
 
 def _bytes(core: Core) -> list[str]:
     found = []
-    for node in core.nodes.values():
-        if node.parent is None:
-            continue
-        for tier in ("device", "host"):
-            for c, pool in core.pools.of(tier).items():
-                seat = node.seats(tier)[c]
-                if seat.slots is not None and seat.pending is None and not torch.equal(pool.pages(seat.slots), core.expected(node, c)):
-                    found.append(f"node {node.id} has wrong {NAMES[c]} bytes on the {tier}")
+    inner = [node for node in core.nodes.values() if node.parent is not None]
+    for tier in ("device", "host"):
+        for c, pool in core.pools.of(tier).items():
+            seats = [(node, node.seats(tier)[c]) for node in inner]
+            arrived = [
+                (node, seat.slots) for node, seat in seats if seat.slots is not None and seat.pending is None
+            ]
+            if arrived and not _same(core, c, pool, arrived):
+                wrong = [node.id for node, slots in arrived if not _same(core, c, pool, [(node, slots)])]
+                found.append(f"nodes {wrong} have wrong {NAMES[c]} bytes on the {tier}")
+    for node in inner:
         if walk(core.root, _tokens(node), core.stride).node is not node:
             found.append(f"node {node.id} is not where its tokens lead")
     return found
+
+
+def _same(core: Core, component: int, pool: Pool, arrived: list[tuple[Node, Slots]]) -> bool:
+    """The slots of these nodes hold their own bytes."""
+    wanted = [core.hashes(node) for node, _ in arrived]
+    ids = identities(b"".join(h[-DIGEST:] for h in wanted) if component == MAMBA else b"".join(wanted))
+    slots = array("i")
+    for _, own in arrived:
+        slots.extend(own)
+    data = pool.data
+    return torch.equal(pool.pages(slots), page_bytes(ids, component, data.shape[1], data.shape[2]))
 
 
 def _tokens(node: Node) -> bytes:

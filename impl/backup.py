@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from .config import FULL, NAMES
 from .core import Core, Row, row
-from .errors import NotReady, NothingToDo, OutOfHostMemory
+from .errors import NothingToDo, NotReady, OutOfHostMemory
 from .host_room import make_host_room
 from .node import Node, Operation, Seat, lock_seat
 from .transfers.base import Copy
 
 
 def begin_backup(core: Core, node: Node, top: Node, receipt: Operation) -> list[Copy]:
-    """A D2H copy of FULL of the segment from `node` up to `top` starts. Host copies are published now and settle at the ack.
+    """A D2H copy of FULL of the segment from `node` up to `top` starts.
 
-    write_back: its destination is host-locked (SGLang #28468). write_through: its source is device-locked and marked, and a
-    backed-up node has a backed-up parent (SGLang #31902). The caller has made room.
+    Host copies are published now and settle at the ack. write_back: its destination is host-locked (SGLang
+    #28468). write_through: its source is device-locked and marked, and a backed-up node has a backed-up
+    parent (SGLang #31902). The caller has made room.
     """
     copies, rows = [], core.rows()
     segment = node.segment(top)
@@ -38,7 +39,10 @@ def begin_backup(core: Core, node: Node, top: Node, receipt: Operation) -> list[
 
 
 def backup_aux(core: Core, node: Node, component: int, receipt: Operation) -> Copy:
-    """A D2H copy of SWA or MAMBA starts, with a FULL backup of the same receipt or on its own. The caller has made room."""
+    """A D2H copy of SWA or MAMBA starts, with a FULL backup of the same receipt or on its own.
+
+    The caller has made room.
+    """
     source = node.device[component]
     assert source.pending is None, "the bytes to copy have arrived"
     rows = core.rows()
@@ -67,7 +71,10 @@ def _publish(core: Core, node: Node, component: int, receipt: Operation, rows: l
 
 
 def may_ack_backup(core: Core, receipt: Operation) -> bool:
-    """write_through: the parents of what it wrote have arrived, or are its own. Acks are FIFO: they have, unless one failed."""
+    """write_through: the parents of what it wrote have arrived, or are its own.
+
+    Acks are FIFO: they have, unless one failed.
+    """
     if core.write_back:
         return True
     for seat, node in receipt.moving.items():
@@ -79,7 +86,9 @@ def may_ack_backup(core: Core, receipt: Operation) -> bool:
 
 
 def ack_backup(core: Core, receipt: Operation) -> None:
-    """The D2H is complete, on every node that what it copied has been split into since (SGLang #16946, #27072)."""
+    """The D2H is complete, on every node that what it copied has been split into since (SGLang #16946,
+    #27072).
+    """
     written = _written(receipt)
     for seat, _ in written:
         seat.pending = None
@@ -132,7 +141,8 @@ def fail_backup(core: Core, receipt: Operation) -> None:
 
 
 def backup(core: Core, node: Node) -> Operation:
-    """Back up a node: under write_through with its unbacked ancestors, in one operation; auxiliary copies as there is room.
+    """Back up a node: under write_through with its unbacked ancestors, in one operation; auxiliary copies as
+    there is room.
 
     Raises:
         NothingToDo: everything that is on the device is on the host, or nothing is on the device.
@@ -160,7 +170,11 @@ def backup(core: Core, node: Node) -> Operation:
     receipt = Operation(core.holder_id(), "backup", node)
     core.holders[receipt.id] = receipt
     copies = begin_backup(core, node, top, receipt) if segment else []
-    copies += [backup_aux(core, m, c, receipt) for m, c in auxiliary if core.pools.host[c].slots.available >= core.need(m, c)]
+    copies += [
+        backup_aux(core, m, c, receipt)
+        for m, c in auxiliary
+        if core.pools.host[c].slots.available >= core.need(m, c)
+    ]
     receipt.ticket = core.engine.submit("backup", copies, core.engine.fence(), core.config.group)
     core.in_flight["backup"].append(receipt)
     return receipt
@@ -173,4 +187,6 @@ def _worth_a_copy(node: Node, component: int) -> bool:
 
 def _aux_room(core: Core, node: Node, component: int, wanted: list[tuple[Node, int]]) -> bool:
     need = sum(core.need(m, c) for m, c in wanted if c == component)
-    return make_host_room(core, component, need) or core.pools.host[component].slots.available >= core.need(node, component)
+    return make_host_room(core, component, need) or core.pools.host[component].slots.available >= core.need(
+        node, component
+    )

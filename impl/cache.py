@@ -1,4 +1,4 @@
-"""The cache that servers and drivers talk to: one method for each operation, arguments checked, errors typed."""
+"""The cache that servers and drivers talk to: a method for each operation, arguments checked, typed errors."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Tier = Literal["device", "host"]
 class TieredCache:
     """A KV cache on device, host and storage.
 
-    All methods are for one thread. Nodes are named by id, operations by `Receipt` or by its id. An operation that raises has changed
-    nothing, except that nodes may have been split or evicted, and holds nothing.
+    All methods are for one thread. Nodes are named by id, operations by `Receipt` or by its id. An operation
+    that raises has changed nothing, except that nodes may have been split or evicted, and holds nothing.
 
     Args:
         config: sizes and policies; keyword arguments make one.
@@ -58,7 +58,9 @@ class TieredCache:
             raise BadConfig("config", str(problem)) from None
         if store is None and self.config.storage:
             store = MemoryStore()
-        self.core = Core(self.config, engine or make_engine(self.config), store if self.config.storage else None, recorder)
+        self.core = Core(
+            self.config, engine or make_engine(self.config), store if self.config.storage else None, recorder
+        )
 
     # Looking
     @property
@@ -105,7 +107,9 @@ class TieredCache:
         return None if found is None else self.core.observe(found)
 
     def audit(self, *, content: bool = True) -> list[str]:
-        """Everything that is wrong, in words: slots, locks, flights, structure, queues, and, with `content`, bytes."""
+        """Everything that is wrong, in words: slots, locks, flights, structure, queues, and, with `content`,
+        bytes.
+        """
         return audit(self.core, content=content)
 
     def read_page(self, tier: Tier, component: str, slot: int) -> torch.Tensor:
@@ -138,7 +142,10 @@ class TieredCache:
         return matching.match(self.core, keys.encode(tokens, self.config.page_size))
 
     def lock(self, node: int) -> Receipt:
-        """Lock what a request at `node` reads. Raises UnknownNode, or Refused if the path is not all on the device."""
+        """Lock what a request at `node` reads.
+
+        Raises UnknownNode, or Refused if the path is not all on the device.
+        """
         found = self.core.node(node)
         if not found.on_device:
             raise Refused("node", f"{node} is not on the device: load it back first")
@@ -160,7 +167,8 @@ class TieredCache:
         """A request reads all that it has locked.
 
         Raises:
-            NotReady: bytes have not arrived, or never will since their load-back failed; with `wait` only the latter.
+            NotReady: bytes have not arrived, or never will since their load-back failed; with `wait` only the
+            latter.
         """
         core = self.core
         receipt = core.receipt(holder, "request")
@@ -169,17 +177,32 @@ class TieredCache:
             if wait and not source.doomed:
                 wait_for(core, source)
                 continue
-            core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, f"node {node.id} has not arrived")
-            raise NotReady("holder", f"node {node.id} is still being loaded" if not source.doomed else f"the load of {node.id} failed")
+            core.refuse(
+                "forward", {"node": receipt.node.id, "holder": receipt.id}, f"node {node.id} has not arrived"
+            )
+            raise NotReady(
+                "holder",
+                f"node {node.id} is still being loaded"
+                if not source.doomed
+                else f"the load of {node.id} failed",
+            )
         if self.config.verify:
             self._verify(receipt)
         requests.forward(core, receipt)
 
     def tickets(self, holder: Receipt | int) -> list[Ticket]:
-        """The transfers that a request would wait for: a forward may start on a layer when all of them have `layers_done` it."""
+        """The transfers that a request would wait for: a forward may start on a layer when all of them have
+        `layers_done` it.
+        """
         receipt = self.core.receipt(holder, "request")
-        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(receipt.locks)
-        found = {seat.pending.ticket: None for seat in seats if seat.pending is not None and seat.pending.ticket is not None}
+        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(
+            receipt.locks
+        )
+        found = {
+            seat.pending.ticket: None
+            for seat in seats
+            if seat.pending is not None and seat.pending.ticket is not None
+        }
         return list(found)
 
     def _verify(self, receipt: Receipt) -> None:
@@ -187,17 +210,25 @@ class TieredCache:
         wanted += [(node, node.device.index(seat)) for seat, node in receipt.locks.items()]
         for node, c in wanted:
             slots = node.device[c].slots
-            if slots is None or not torch.equal(self.core.pools.device[c].pages(slots), self.core.expected(node, c)):
+            if slots is None or not torch.equal(
+                self.core.pools.device[c].pages(slots), self.core.expected(node, c)
+            ):
                 raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
 
     def insert(
-        self, tokens: keys.Tokens, *, swa: bool | None = None, mamba: bool | None = None, after: Receipt | None = None
+        self,
+        tokens: keys.Tokens,
+        *,
+        swa: bool | None = None,
+        mamba: bool | None = None,
+        after: Receipt | None = None,
     ) -> int:
         """Insert what a request has computed. Returns the node that the tokens end at.
 
         Args:
             tokens: at least one page.
-            swa, mamba: give the window its SWA copies, the end its state; as far as there are such components unless told.
+            swa, mamba: give the window its SWA copies, the end its state; as far as there are such components
+                unless told.
             after: the request's receipt, if the tokens go on from its node.
 
         Raises:
@@ -225,7 +256,10 @@ class TieredCache:
         return backup(self.core, self.core.node(node))
 
     def load_back(self, node: int) -> Operation:
-        """Start to bring a node, the anchor, and its path to the device. Raises NothingToDo, OutOfDeviceSlots."""
+        """Start to bring a node, the anchor, and its path to the device.
+
+        Raises NothingToDo, OutOfDeviceSlots.
+        """
         return loading.load_back(self.core, self._inner(node))
 
     def begin_load_back(self, node: int) -> Operation:
@@ -256,7 +290,8 @@ class TieredCache:
     def abort(self, holder: Receipt | int) -> None:
         """Give an operation up.
 
-        A request is unlocked, a load-back that was only begun gives its locks back, a prefetch ends as soon as its storage read does.
+        A request is unlocked, a load-back that was only begun gives its locks back, a prefetch ends as soon
+        as its storage read does.
 
         Raises:
             Busy: a copy under way cannot be called back; it ends by itself.
@@ -299,7 +334,10 @@ class TieredCache:
         return evict(self.core, self._component(component), _count(pages))
 
     def evict_host(self, component: str, pages: int) -> int:
-        """Free host pages: FULL by reclaiming duplicates (write_back), then by dropping leaves. Returns how many were freed."""
+        """Free host pages: FULL by reclaiming duplicates (write_back), then by dropping leaves.
+
+        Returns how many were freed.
+        """
         return evict_host(self.core, self._component(component), _count(pages))
 
     def reclaim(self, pages: int) -> int:
@@ -328,8 +366,8 @@ class TieredCache:
         """Inject a fault.
 
         Args:
-            kind: a direction of transfer, whose next transfer will fail, or "device_slots" or "host_memory", whose next allocation
-                that needs room will be refused.
+            kind: a direction of transfer, whose next transfer will fail, or "device_slots" or "host_memory",
+                whose next allocation that needs room will be refused.
             fault: "failed": nothing is copied; "partial": about half is.
         """
         if kind in ("device_slots", "host_memory"):

@@ -31,8 +31,8 @@ class CacheConfig:
         device_pages, host_pages: size of the FULL pools; the others' are the same unless given.
         window: tokens that sliding-window attention looks back.
         layers, layer_bytes: a page is `layers` times `layer_bytes` bytes; `layer_bytes` is a multiple of 8.
-        content: pages are filled on insert with what their tokens determine, so that each can be told from all others. Off,
-            slots are only kept books of, as below an engine that writes the pages itself.
+        content: pages are filled on insert with what their tokens determine, so that each can be told from
+            all others. Off, slots are only kept books of, as below an engine that writes the pages itself.
         group: layers that are copied together; 0 for all.
         storage: there is a tier below the host.
         verify: `forward` reads the pages it is about and raises if they are not its tokens'.
@@ -65,7 +65,9 @@ class CacheConfig:
             raise BadConfig("policy", f"{self.policy!r} is none of {', '.join(POLICIES)}")
         order = [c for c in NAMES if c in self.components]
         if tuple(order) != tuple(self.components) or "full" not in order:
-            raise BadConfig("components", f"{self.components!r} is not 'full' and some of 'swa', 'mamba' in this order")
+            raise BadConfig(
+                "components", f"{self.components!r} is not 'full' and some of 'swa', 'mamba' in this order"
+            )
         for name, choices in (("engine", ENGINES), ("eviction", STRATEGIES)):
             if getattr(self, name) not in choices:
                 raise BadConfig(name, f"{getattr(self, name)!r} is none of {', '.join(choices)}")

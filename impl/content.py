@@ -1,7 +1,9 @@
-"""What the bytes of a page are: a function of the tokens up to its end, the layer and the component, and nothing else.
+"""What the bytes of a page are: a function of the tokens up to its end, the layer and the component, and
+nothing else.
 
-So any page, wherever it was copied to, can be read back and asked whose bytes it has. A page's identity is the hash of its tokens
-chained to that of the page before it; the words of a layer are its mixes, and mixing can be undone.
+So any page, wherever it was copied to, can be read back and asked whose bytes it has. A page's identity is
+the hash of its tokens chained to that of the page before it; the words of a layer are its mixes, and mixing
+can be undone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _INV1, _INV2 = pow(_MUL1, -1, 1 << 64), pow(_MUL2, -1, 1 << 64)
 
 
 def chain(previous: bytes, key: bytes, stride: int) -> bytes:
-    """The hashes of all pages of `key`, `DIGEST` bytes each, given the hash of the page before (b"" at the start)."""
+    """The hashes of all pages of `key`, `DIGEST` bytes each, given the hash of the page before (b"" at the
+    start).
+    """
     digests = []
     for at in range(0, len(key), stride):
         previous = blake2b(key[at : at + stride], digest_size=DIGEST, key=previous or SEED).digest()
@@ -56,7 +60,10 @@ def _steps(component: int, layers: int, words: int) -> Numbers:
     steps = _known_steps.get((component, layers, words))
     if steps is None:
         rows = [
-            [(component + 1) * _STEP_COMPONENT + layer * _STEP_LAYER + word * _STEP_WORD & _MASK for word in range(words)]
+            [
+                (component + 1) * _STEP_COMPONENT + layer * _STEP_LAYER + word * _STEP_WORD & _MASK
+                for word in range(words)
+            ]
             for layer in range(layers)
         ]
         steps = _known_steps[component, layers, words] = np.array(rows, dtype=np.uint64)
@@ -64,7 +71,8 @@ def _steps(component: int, layers: int, words: int) -> Numbers:
 
 
 def whose(page: torch.Tensor) -> tuple[int, int] | None:
-    """The identity and the component whose bytes a page `[layers, words]` holds; None if it is no whole page of anybody's.
+    """The identity and the component whose bytes a page `[layers, words]` holds; None if it is no whole page
+    of anybody's.
 
     Identities below 2**16 are taken for somebody's only if the words agree, as for all others.
     """
@@ -72,7 +80,9 @@ def whose(page: torch.Tensor) -> tuple[int, int] | None:
     first = _unmix(int(page[0, 0]) & _MASK)
     for component in range(3):
         identity = (first - (component + 1) * _STEP_COMPONENT) & _MASK
-        if torch.equal(page.cpu(), page_bytes(np.array([identity], dtype=np.uint64), component, layers, words)[0]):
+        if torch.equal(
+            page.cpu(), page_bytes(np.array([identity], dtype=np.uint64), component, layers, words)[0]
+        ):
             if layers * words == 1 and component:
                 return None
             return identity, component

@@ -1,4 +1,6 @@
-"""The state that every part of the cache works on: tree, pools, receipts, queues, clock, and the recorder of events."""
+"""The state that every part of the cache works on: tree, pools, receipts, queues, clock, and the recorder of
+events.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,15 @@ class Core:
         nodes: every node by id.
         holders: every operation that holds something, by id.
         doomed: failed transfers whose targets cannot be freed yet, oldest first.
-        in_flight: for each direction, operations in the order of their transfers; ends are taken notice of in this order.
+        in_flight: for each direction, operations in the order of their transfers; ends are taken notice of in
+            this order.
         starved: allocations to be refused, by tier: an injected fault.
         recorder: where events go; None if nowhere.
     """
 
-    def __init__(self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None) -> None:
+    def __init__(
+        self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None
+    ) -> None:
         self.config = config
         self.engine = engine
         self.store = store
@@ -137,7 +142,12 @@ class Core:
     # Eviction candidates
     def is_device_leaf(self, node: Node) -> bool:
         """FULL is here, not below, and nobody has locked it."""
-        return not node.lock_ref and not node.device_children and node.device[FULL].slots is not None and node.id != 0
+        return (
+            not node.lock_ref
+            and not node.device_children
+            and node.device[FULL].slots is not None
+            and node.id != 0
+        )
 
     def is_host_leaf(self, node: Node) -> bool:
         """Only on the host, no children, not locked, not pinned."""
@@ -163,7 +173,13 @@ class Core:
 
     def queues(self) -> list[Queue]:
         """Every queue."""
-        return [self.device_leaves, self.host_leaves, self.duplicates, *self.device_aux.values(), *self.host_aux.values()]
+        return [
+            self.device_leaves,
+            self.host_leaves,
+            self.duplicates,
+            *self.device_aux.values(),
+            *self.host_aux.values(),
+        ]
 
     def consider(self, node: Node) -> None:
         """Something about `node` has changed that may have made it a candidate."""
@@ -208,7 +224,9 @@ class Core:
         return touched
 
     def lock_path(self, node: Node, receipt: Receipt) -> None:
-        """FULL device locks of `receipt` on the path of `node`, which goes down from what it has already locked."""
+        """FULL device locks of `receipt` on the path of `node`, which goes down from what it has already
+        locked.
+        """
         stop, walker = receipt.path, node
         while walker is not stop:
             walker.lock_ref += 1
@@ -240,7 +258,9 @@ class Core:
             else:
                 node.parent.host_children -= 1
 
-    def occupy(self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None) -> Seat:
+    def occupy(
+        self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None
+    ) -> Seat:
         """Publish one copy of a node, with bytes that `pending` will bring, or that are there."""
         seat = node.seats(tier)[component]
         assert seat.slots is None, "occupied twice"
@@ -350,6 +370,10 @@ class Core:
 
 def row(verb: str, tier: str, component: int, slots: Slots, owner: Node | Receipt) -> Row:
     """One slot row of an event."""
-    return [verb, tier, NAMES[component], list(slots), ["node" if isinstance(owner, Node) else "holder", owner.id]]
-
-
+    return [
+        verb,
+        tier,
+        NAMES[component],
+        list(slots),
+        ["node" if isinstance(owner, Node) else "holder", owner.id],
+    ]

@@ -8,13 +8,17 @@ from .node import Node
 
 
 def may_demote(core: Core, node: Node) -> bool:
-    """FULL has arrived on the host, nobody has locked or is copying anything of it, and nothing below is on the device."""
+    """FULL has arrived on the host, nobody has locked or is copying anything of it, and nothing below is on
+    the device.
+    """
     full = node.host[FULL]
     return core.is_device_leaf(node) and full.slots is not None and not _in_flight(core, node)
 
 
 def _in_flight(core: Core, node: Node) -> bool:
-    return any(node.host[c].pending is not None or node.device[c].pending is not None for c in core.components)
+    return any(
+        node.host[c].pending is not None or node.device[c].pending is not None for c in core.components
+    )
 
 
 def demote(core: Core, node: Node) -> int:
@@ -63,7 +67,10 @@ def may_drop_subtree(core: Core, node: Node) -> bool:
 
 
 def drop_subtree(core: Core, node: Node) -> int:
-    """No host room for a device leaf: it goes, with the host-only nodes below it (SGLang #27562). Returns FULL pages freed."""
+    """No host room for a device leaf: it goes, with the host-only nodes below it (SGLang #27562).
+
+    Returns FULL pages freed.
+    """
     assert core.write_back
     assert may_drop_subtree(core, node)
     rows = core.rows()
@@ -80,7 +87,9 @@ def drop_subtree(core: Core, node: Node) -> int:
 
 def _unlocked(core: Core, node: Node) -> bool:
     """No lock of any kind, no pin, nothing in flight."""
-    locked = node.lock_ref or node.load_back_pending_id or any(seat.locks for seat in (*node.device, *node.host))
+    locked = (
+        node.lock_ref or node.load_back_pending_id or any(seat.locks for seat in (*node.device, *node.host))
+    )
     return not locked and not _in_flight(core, node)
 
 

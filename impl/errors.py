@@ -61,4 +61,6 @@ class Busy(Refused):
 
 
 class SlotError(CacheError):
-    """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised always."""
+    """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised
+    always.
+    """

@@ -21,10 +21,7 @@ from .settle import wait_for
 
 def evict(core: Core, component: int, pages: int) -> int:
     """Free `pages` device pages of a component, or as many as can be. Returns how many were freed."""
-    if component == FULL:
-        freed = _evict_full(core, pages)
-    else:
-        freed = _evict_aux(core, component, pages)
+    freed = _evict_full(core, pages) if component == FULL else _evict_aux(core, component, pages)
     if freed < pages:
         _say_protected(core, component)
     return freed
@@ -99,7 +96,7 @@ def _give_up(core: Core, node: Node, waiting: list[tuple[Node, Operation]]) -> i
 
 
 def _evict_aux(core: Core, component: int, pages: int) -> int:
-    """Free auxiliary copies; under write_back they are backed up first if there is host room (SGLang #29204)."""
+    """Free auxiliary copies; write_back backs them up first if there is host room (SGLang #29204)."""
     freed = 0
     passed_over: dict[int, Node] = {}
     while freed < pages:
@@ -133,7 +130,9 @@ def _save_aux(core: Core, node: Node) -> bool:
     except OutOfHostMemory:
         return True
     wait_for(core, receipt)
-    return all(seat.pending is None for seat in node.host) and any(node.host[c].slots is not None for c in core.auxiliary)
+    return all(seat.pending is None for seat in node.host) and any(
+        node.host[c].slots is not None for c in core.auxiliary
+    )
 
 
 def _wait_for_a_backup(core: Core) -> bool:

@@ -15,14 +15,18 @@ STRATEGIES: dict[str, Rank] = {
     "fifo": lambda node: node.born,
     "priority": lambda node: (node.priority, node.touched),
 }
-"""Least first. Time is the cache's logical clock; a rank must not fall while a node is queued, or it is noticed late."""
+"""Least first.
+
+Time is the cache's logical clock; a rank must not fall while a node is queued, or it is noticed late.
+"""
 
 
 class Queue:
     """Candidates for one kind of eviction, least rank first.
 
-    A node is pushed when it may have become a candidate and stands in the queue once (its bit in `Node.queued`). Whether it still is
-    one, and with which rank, is looked at when it comes to the top: touching and locking nodes costs nothing here.
+    A node is pushed when it may have become a candidate and stands in the queue once (its bit in
+    `Node.queued`). Whether it still is one, and with which rank, is looked at when it comes to the top:
+    touching and locking nodes costs nothing here.
     """
 
     __slots__ = ("_heap", "bit", "fits", "rank")

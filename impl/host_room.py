@@ -8,7 +8,8 @@ from .node import Node
 
 
 def reclaim_duplicate(core: Core, node: Node) -> int:
-    """write_back: the host copy of a node that is on the device as well is given up (SGLang #33777). Returns pages freed.
+    """write_back: the host copy of a node that is on the device as well is given up (SGLang #33777). Returns
+    pages freed.
 
     The pin and the host lock keep the source of a load-back. Auxiliary host copies stay.
     """
@@ -40,7 +41,10 @@ def evict_host_leaf(core: Core, node: Node) -> int:
 
 
 def evict_host_aux(core: Core, node: Node, component: int) -> int:
-    """An auxiliary host copy is given up. A pin is none of its business: pins guard FULL slots (SGLang #36317)."""
+    """An auxiliary host copy is given up.
+
+    A pin is none of its business: pins guard FULL slots (SGLang #36317).
+    """
     assert core.host_aux[component].fits(node)
     rows = core.rows()
     core.vacate(node, "host", component, rows)
@@ -63,7 +67,10 @@ def reclaim(core: Core, pages: int) -> int:
 
 
 def evict_host(core: Core, component: int, pages: int) -> int:
-    """Free `pages` host pages of a component: FULL by duplicates first, then leaves. Returns how many were freed."""
+    """Free `pages` host pages of a component: FULL by duplicates first, then leaves.
+
+    Returns how many were freed.
+    """
     if component == FULL:
         freed = 0
         while freed < pages and core.write_back and (node := core.duplicates.pop()) is not None:

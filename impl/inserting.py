@@ -16,9 +16,11 @@ from .tree import walk
 
 
 def insert(core: Core, key: bytes, *, swa: bool, mamba: bool, after: Receipt | None) -> Node:
-    """Insert a whole sequence: FULL of all, SWA of its window, MAMBA of its end, as asked for. Returns the node that it ends at.
+    """Insert a whole sequence: FULL of all, SWA of its window, MAMBA of its end, as asked for. Returns the
+    node that it ends at.
 
-    What the tree has is not computed again; what it has on the host only becomes resident by the request's own pages.
+    What the tree has is not computed again; what it has on the host only becomes resident by the request's
+    own pages.
 
     Args:
         after: a request's receipt whose node `key` is known to begin with; matching resumes there.
@@ -35,7 +37,11 @@ def insert(core: Core, key: bytes, *, swa: bool, mamba: bool, after: Receipt | N
         if swa:
             _cut_at(core, node, cut)
         missing = _missing(core, node, end, cut if swa else end, mamba)
-        short = [c for c, need in missing.items() if need > core.pools.device[c].slots.available or core.starved["device"]]
+        short = [
+            c
+            for c, need in missing.items()
+            if need > core.pools.device[c].slots.available or core.starved["device"]
+        ]
         if not short:
             break
         _make_room(core, node, missing, short)
@@ -56,7 +62,11 @@ def _cut_at(core: Core, node: Node, cut: int) -> None:
     """Let a node that has lost its window and reaches across its edge be two: only the lower one gets SWA."""
     while node.parent is not None and node.end - core.pages(node) > cut:
         node = node.parent
-    if node.parent is not None and node.end - core.pages(node) < cut < node.end and node.device[SWA].slots is None:
+    if (
+        node.parent is not None
+        and node.end - core.pages(node) < cut < node.end
+        and node.device[SWA].slots is None
+    ):
         split(core, node, cut - (node.end - core.pages(node)))
 
 
@@ -80,7 +90,10 @@ def _missing(core: Core, node: Node, end: int, window: int, mamba: bool) -> dict
 
 
 def _make_room(core: Core, node: Node, missing: dict[int, int], short: list[int]) -> None:
-    """Evict for an insert, with the path it goes along locked. Host-only nodes on it may go: the caller looks again."""
+    """Evict for an insert, with the path it goes along locked.
+
+    Host-only nodes on it may go: the caller looks again.
+    """
     while not node.on_device:
         assert node.parent is not None
         node = node.parent
@@ -132,7 +145,9 @@ def _touch(core: Core, node: Node) -> None:
 
 
 def _write_through(core: Core, node: Node, changed: list[Node]) -> None:
-    """Back up what is new, deepest first with all its unbacked ancestors; what cannot be backed up now stays as it is."""
+    """Back up what is new, deepest first with all its unbacked ancestors; what cannot be backed up now stays
+    as it is.
+    """
     if core.config.policy == "write_through_selective" and node.hits < core.config.threshold:
         walker: Node | None = node
         while walker is not None and walker.hits < core.config.threshold:

@@ -1,6 +1,7 @@
 """Token sequences as bytes: four bytes a token, in page-sized strides. Pure functions.
 
-A key is `bytes`, so that comparing, slicing and hashing prefixes are single calls into C whatever their length.
+A key is `bytes`, so that comparing, slicing and hashing prefixes are single calls into C whatever their
+length.
 """
 
 from __future__ import annotations
@@ -56,18 +57,22 @@ def pages(key: bytes, stride: int) -> int:
 def common_pages(key: bytes, at: int, other: bytes, stride: int) -> int:
     """How many whole pages of `other` stand in `key` from byte `at` on.
 
-    Gallops: doubles while the prefixes agree, then halves, so that a difference at page k costs O(log k) comparisons over
-    O(k) bytes.
+    Gallops: doubles while the prefixes agree, then halves, so that a difference at page k costs O(log k)
+    comparisons over O(k) bytes.
     """
     if key.startswith(other, at):
         return len(other) // stride
     limit = min(len(other), len(key) - at) // stride
     low, step = 0, 1
-    while low + step <= limit and key.startswith(other[low * stride : (low + step) * stride], at + low * stride):
+    while low + step <= limit and key.startswith(
+        other[low * stride : (low + step) * stride], at + low * stride
+    ):
         low += step
         step *= 2
     while step:
-        if low + step <= limit and key.startswith(other[low * stride : (low + step) * stride], at + low * stride):
+        if low + step <= limit and key.startswith(
+            other[low * stride : (low + step) * stride], at + low * stride
+        ):
             low += step
         step //= 2
     return low

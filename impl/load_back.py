@@ -1,4 +1,4 @@
-"""Host to device, one transition at a time: a load-back begins, is committed, acked, fails, or is given up."""
+"""Host to device, one transition at a time: a load-back begins, is committed, acked, fails, is given up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .transfers.base import Copy
 
 
 def begin_load_back(core: Core, node: Node) -> Operation:
-    """A request wants what is on the host of `node`, the anchor. All that will be used is locked before room is made for it.
+    """A request wants what is on the host of `node`, the anchor.
 
-    (SGLang #27444, #27631.) On the host: FULL of the anchor, SWA within its window, the state of MAMBA on it, each where it is only on
-    the host. On the device: what `lock` takes, as far as it is there.
+    All that will be used is locked before room is made for it (SGLang #27444, #27631). On the host: FULL of
+    the anchor, SWA within its window, the state of MAMBA on it, each where it is only on the host. On the
+    device: what `lock` takes, as far as it is there.
     """
     receipt = Operation(core.holder_id(), "loading", node)
     core.holders[receipt.id] = receipt
@@ -40,7 +41,9 @@ def begin_load_back(core: Core, node: Node) -> Operation:
 
 
 def sources(core: Core, receipt: Operation) -> list[tuple[Node, int]]:
-    """What there is to load: FULL of the path, SWA and MAMBA that the receipt has host-locked; where not on the device."""
+    """What there is to load: FULL of the path, SWA and MAMBA that the receipt has host-locked; where not on
+    the device.
+    """
     wanted = []
     walker = receipt.node
     while not walker.on_device:
@@ -57,8 +60,8 @@ def sources(core: Core, receipt: Operation) -> list[tuple[Node, int]]:
 def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, int]]) -> list[Copy]:
     """Room is there: destinations are published, the H2D copies can start.
 
-    write_back pins the FULL sources, which are duplicates from now on; SWA and MAMBA sources are held by their own host locks
-    (SGLang #34519, #36317). Host locks on what is not read are given back.
+    write_back pins the FULL sources, which are duplicates from now on; SWA and MAMBA sources are held by
+    their own host locks (SGLang #34519, #36317). Host locks on what is not read are given back.
     """
     assert wanted, "something is to be loaded"
     copies, rows = [], core.rows()
@@ -72,7 +75,9 @@ def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, in
         if c != FULL:
             lock_seat(seat, member, receipt)
         elif core.write_back:
-            assert member.load_back_pending_id == 0, f"node {member.id} is pinned by {member.load_back_pending_id}"
+            assert member.load_back_pending_id == 0, (
+                f"node {member.id} is pinned by {member.load_back_pending_id}"
+            )
             member.load_back_pending_id = receipt.id
         copies.append(Copy(core.pools.host[c], source.slots, core.pools.device[c], slots))
         if rows is not None:
@@ -95,7 +100,8 @@ def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, in
 def finish_load_back(core: Core, receipt: Operation) -> None:
     """The H2D is complete: its pins go, its locks go back, and what has become a duplicate is tracked.
 
-    Under write_through nothing was pinned; a node prefetched from storage becomes a duplicate here for the first time.
+    Under write_through nothing was pinned; a node prefetched from storage becomes a duplicate here for the
+    first time.
     """
     path = receipt.node.path()
     pinned = [member for member in path if member.load_back_pending_id == receipt.id]
@@ -115,7 +121,9 @@ def finish_load_back(core: Core, receipt: Operation) -> None:
 
 
 def may_fail_load_back(core: Core, receipt: Operation) -> bool:
-    """Nobody else has locked what it was filling, nothing else below is on the device, no backup reads auxiliary copies there."""
+    """Nobody else has locked what it was filling, nothing else below is on the device, no backup reads
+    auxiliary copies there.
+    """
     for seat, node in receipt.moving.items():
         if seat is not node.device[FULL]:
             if seat.locks and any(other is not receipt for other in seat.locks):
@@ -130,7 +138,9 @@ def may_fail_load_back(core: Core, receipt: Operation) -> bool:
 
 
 def fail_load_back(core: Core, receipt: Operation) -> None:
-    """The H2D failed: the device slots hold nothing and are freed, with auxiliary copies that need their FULL (SGLang #38352)."""
+    """The H2D failed: the device slots hold nothing and are freed, with auxiliary copies that need their FULL
+    (SGLang #38352).
+    """
     rows = core.rows()
     filled = list(receipt.moving.items())
     receipt.moving.clear()
@@ -167,5 +177,3 @@ def abort_load_back(core: Core, receipt: Operation) -> None:
         core.consider(node)
     if core.recorder is not None:
         core.emit("abort_load_back", {"holder": receipt.id}, touched)
-
-

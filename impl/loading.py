@@ -29,7 +29,8 @@ def load_back(core: Core, node: Node) -> Operation:
 
 
 def commit(core: Core, receipt: Operation) -> None:
-    """Make room and start the copies of a load-back that was begun. Evicting for it cannot hurt: what it uses is locked.
+    """Make room and start the copies of a load-back that was begun. Evicting for it cannot hurt: what it uses
+    is locked.
 
     Raises:
         NothingToDo, OutOfDeviceSlots: as `load_back`; its locks are given back then.

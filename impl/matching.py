@@ -16,10 +16,10 @@ class Match(NamedTuple):
 
     Attributes:
         node, tokens: the last node with FULL on any tier, and tokens up to its end.
-        device_node, device_tokens: the last that a request can go on from with what is on the device: its window is covered and its
-            state is there, arrived or not.
-        host_node, host_tokens: the last that it can go on from after a load-back there, and how many tokens more than
-            `device_tokens` that gives.
+        device_node, device_tokens: the last that a request can go on from with what is on the device: its
+            window is covered and its state is there, arrived or not.
+        host_node, host_tokens: the last that it can go on from after a load-back there, and how many tokens
+            more than `device_tokens` that gives.
     """
 
     node: int
@@ -54,7 +54,9 @@ def match(core: Core, key: bytes) -> Match:
         while device.device[FULL].slots is None:
             assert device.parent is not None
             device = device.parent
-        return Match(node.id, node.end * size, device.id, device.end * size, node.id, (node.end - device.end) * size)
+        return Match(
+            node.id, node.end * size, device.id, device.end * size, node.id, (node.end - device.end) * size
+        )
     here = there = core.root
     on_device = Coverage(core.components, core.window, host=False)
     anywhere = Coverage(core.components, core.window, host=True)
@@ -64,4 +66,6 @@ def match(core: Core, key: bytes) -> Match:
             here = member
         if anywhere.usable(member, pages):
             there = member
-    return Match(node.id, node.end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size)
+    return Match(
+        node.id, node.end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size
+    )

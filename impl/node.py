@@ -17,7 +17,8 @@ class Seat:
     Attributes:
         slots: its pages; None if it has no copy here.
         pending: the operation whose transfer is filling them; None once the bytes have arrived.
-        locks: who has locked it, in order. FULL on the device is locked by whole paths and counted in `Node.lock_ref`.
+        locks: who has locked it, in order. FULL on the device is locked by whole paths and counted in
+            `Node.lock_ref`.
     """
 
     __slots__ = ("locks", "pending", "slots")
@@ -138,11 +139,13 @@ class Node:
 class Receipt:
     """What one operation has taken, exactly, and so what it gives back. A request's lock is a plain receipt.
 
-    Locks follow splits: a path lock covers whatever lies above its node, and seats that are split hand their receipts on.
+    Locks follow splits: a path lock covers whatever lies above its node, and seats that are split hand their
+    receipts on.
 
     Attributes:
         id: never reused.
-        kind: "request", "backup", "loading" (a load-back begun, not committed), "load_back", "prefetch" or "storage_backup".
+        kind: "request", "backup", "loading" (a load-back begun, not committed), "load_back", "prefetch" or
+            "storage_backup".
         node: what it was taken on: the request's node, the anchor, …
         path: FULL device locks from here to the root; None if there are none.
         locks: all other locks.

@@ -9,10 +9,11 @@ from .slots import SlotPool, Slots
 
 
 class Pool:
-    """`[pages, layers, words]` int64 on one tier. A slot is a page; a slot of the MAMBA pools is a whole state.
+    """`[pages, layers, words]` int64 on one tier. A slot is a page; a slot of the MAMBA pools is a whole
+    state.
 
-    SWA pages are owned on their own, not found through a map from FULL slots: a node that has lost its window keeps FULL, and
-    no map can go stale.
+    SWA pages are owned on their own, not found through a map from FULL slots: a node that has lost its window
+    keeps FULL, and no map can go stale.
 
     It is an end point of transfers: `read`, `write`, `hold`, `release`.
     """

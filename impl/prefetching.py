@@ -7,7 +7,7 @@ from array import array
 from .config import FULL, MAMBA, SWA
 from .content import chain
 from .core import Core
-from .errors import BadConfig, NotReady, NothingToDo, OutOfHostMemory
+from .errors import BadConfig, NothingToDo, NotReady, OutOfHostMemory
 from .host_room import make_host_room
 from .matching import descend
 from .node import Node, Operation, Prefetch
@@ -52,7 +52,9 @@ def prefetch(core: Core, key: bytes) -> Prefetch:
     if again is not node or not (core.write_back or node.on_host):
         raise NothingToDo("tokens", "what it would hang below is not on the host (any more)")
     tail = _auxiliary(core, store, node, rest[:count])
-    reserved = {FULL: core.take("host", FULL, count)} | {c: core.take("host", c, len(keys)) for c, keys in tail.items()}
+    reserved = {FULL: core.take("host", FULL, count)} | {
+        c: core.take("host", c, len(keys)) for c, keys in tail.items()
+    }
     keys = {FULL: [store_key(FULL, h) for h in rest[:count]], **tail}
     receipt = begin_prefetch(core, _anchor(node), key, node.end, reserved)
     copies = [
@@ -73,7 +75,7 @@ def _anchor(node: Node) -> Node:
 
 
 def _auxiliary(core: Core, store: Store, node: Node, rest: list[bytes]) -> dict[int, list[bytes]]:
-    """Keys of the SWA pages of the window and of the state at the end, if storage has them and there is room."""
+    """Keys of the window's SWA pages and the end's state, if storage has them and there is room."""
     wanted = {SWA: rest[-core.window :], MAMBA: rest[-1:]}
     found = {}
     for c in core.auxiliary:
@@ -88,7 +90,8 @@ def _numbers(count: int) -> Slots:
 
 
 def finish_prefetch(core: Core, receipt: Prefetch) -> Node | None:
-    """Hand what was read to the tree and give the rest of the reservation back. Returns the new leaf, if there is one.
+    """Hand what was read to the tree and give the rest of the reservation back. Returns the new leaf, if
+    there is one.
 
     Raises:
         NotReady: the storage read is under way.
@@ -107,7 +110,11 @@ def _hand_over(core: Core, receipt: Prefetch) -> Node | None:
     node = descend(core, key)
     if not receipt.first <= node.end < end or not (core.write_back or node.on_host):
         return None
-    whole = end == receipt.first + len(receipt.reserved[FULL]) and receipt.ticket is not None and receipt.ticket.error is None
+    whole = (
+        end == receipt.first + len(receipt.reserved[FULL])
+        and receipt.ticket is not None
+        and receipt.ticket.error is None
+    )
     cut = max(node.end, end - len(receipt.reserved[SWA])) if whole and SWA in receipt.reserved else node.end
     own = receipt.reserved[FULL]
     offset = receipt.first
@@ -145,6 +152,8 @@ def storage_backup(core: Core, node: Node) -> Operation:
     receipt = begin_storage_backup(core, node)
     keys = [store_key(FULL, h) for h in page_hashes(core.hashes(node))]
     side = StoreSide(store, keys, core.config.layers)
-    receipt.ticket = core.engine.submit("storage_backup", [Copy(core.pools.host[FULL], host.slots, side, _numbers(len(keys)))])
+    receipt.ticket = core.engine.submit(
+        "storage_backup", [Copy(core.pools.host[FULL], host.slots, side, _numbers(len(keys)))]
+    )
     core.in_flight["storage_backup"].append(receipt)
     return receipt

@@ -1,4 +1,6 @@
-"""Failed transfers that could not be cleared away at once: what stands in their way goes, if nobody has locked it."""
+"""Failed transfers that could not be cleared away at once: what stands in their way goes, if nobody has
+locked it.
+"""
 
 from __future__ import annotations
 

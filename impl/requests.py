@@ -49,9 +49,11 @@ def attach_aux(core: Core, node: Node, component: int) -> None:
 
 
 def split(core: Core, node: Node, pages: int) -> Node:
-    """A new node takes the first `pages` pages of `node`, with all locks, pins, marks and copies in flight on them.
+    """A new node takes the first `pages` pages of `node`, with all locks, pins, marks and copies in flight on
+    them.
 
-    Locks or marks lost here were SGLang #16946, #27072, #38480, #38835. The state of MAMBA belongs to the node's end and stays.
+    Locks or marks lost here were SGLang #16946, #27072, #38480, #38835. The state of MAMBA belongs to the
+    node's end and stays.
     """
     parent = node.parent
     assert parent is not None
@@ -73,7 +75,16 @@ def split(core: Core, node: Node, pages: int) -> Node:
             halve(node.host[c], prefix.host[c], prefix, pages)
     prefix.device_children = int(node.on_device)
     prefix.host_children = int(node.on_host)
-    for name in ("load_back_pending_id", "write_through_pending_id", "duplicate", "stored", "touched", "born", "hits", "priority"):
+    for name in (
+        "load_back_pending_id",
+        "write_through_pending_id",
+        "duplicate",
+        "stored",
+        "touched",
+        "born",
+        "hits",
+        "priority",
+    ):
         setattr(prefix, name, getattr(node, name))
     core.consider(prefix)
     if core.recorder is not None:
@@ -88,7 +99,10 @@ def split(core: Core, node: Node, pages: int) -> Node:
 
 
 def lock(core: Core, node: Node) -> Receipt:
-    """A request locks what it is going to read: the path, its window, its state. The whole path is on the device."""
+    """A request locks what it is going to read: the path, its window, its state.
+
+    The whole path is on the device.
+    """
     assert node.on_device
     receipt = Receipt(core.next_holder, "request", node)
     core.next_holder += 1
@@ -103,7 +117,10 @@ def lock(core: Core, node: Node) -> Receipt:
 
 
 def lock_device(core: Core, node: Node, deepest: Node, receipt: Receipt) -> Node | None:
-    """FULL from `deepest` up, SWA within the window of `node`, the state of MAMBA on it; where resident. Returns the window's top."""
+    """FULL from `deepest` up, SWA within the window of `node`, the state of MAMBA on it; where resident.
+
+    Returns the window's top.
+    """
     core.lock_path(deepest, receipt)
     if not core.auxiliary:
         return None
@@ -120,7 +137,9 @@ def lock_device(core: Core, node: Node, deepest: Node, receipt: Receipt) -> Node
 
 
 def unlock(core: Core, receipt: Receipt) -> None:
-    """A request ends or is aborted: it gives back what its receipt says, whatever the tree looks like now (SGLang #24972)."""
+    """A request ends or is aborted: it gives back what its receipt says, whatever the tree looks like now
+    (SGLang #24972).
+    """
     touched = core.release_all(receipt)
     leaf = touched[0] if not core.auxiliary else None
     if leaf is not None:
@@ -164,6 +183,8 @@ def unarrived(receipt: Receipt) -> Node | None:
 
 
 def forward(core: Core, receipt: Receipt) -> None:
-    """A request reads its locked path; the caller has made sure that every byte has arrived (SGLang #22811, #29819)."""
+    """A request reads its locked path; the caller has made sure that every byte has arrived (SGLang #22811,
+    #29819).
+    """
     if core.recorder is not None:
         core.emit("forward", {"node": receipt.node.id, "holder": receipt.id}, (receipt.node,))

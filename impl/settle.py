@@ -1,4 +1,6 @@
-"""The one place where ends of transfers are taken notice of: in the order in which transfers of a direction began."""
+"""The one place where ends of transfers are taken notice of: in the order in which transfers of a direction
+began.
+"""
 
 from __future__ import annotations
 

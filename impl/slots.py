@@ -1,4 +1,6 @@
-"""Free lists that cannot be fooled: who frees twice, frees what a transfer touches, or frees what was never his, is told."""
+"""Free lists that cannot be fooled: who frees twice, frees what a transfer touches, or frees what was never
+his, is told.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ class SlotPool:
     Slots are handed out as `array('i')`. Last freed is first reused.
     """
 
-    __slots__ = ("_held", "_held_total", "_held_view", "_scratch", "_used", "_used_view", "free", "name", "size")
+    __slots__ = (
+        "_held",
+        "_held_total",
+        "_held_view",
+        "_scratch",
+        "_used",
+        "_used_view",
+        "free",
+        "name",
+        "size",
+    )
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name

@@ -1,4 +1,6 @@
-"""Below the host, one transition at a time: storage is read into a reservation, host copies are written to storage."""
+"""Below the host, one transition at a time: storage is read into a reservation, host copies are written to
+storage.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .store import page_as_bytes, store_key
 
 
 def begin_prefetch(core: Core, anchor: Node, key: bytes, first: int, reserved: dict[int, Slots]) -> Prefetch:
-    """A storage read starts into host slots that are the operation's own; its anchor must stay until it ends."""
+    """A storage read starts into host slots that are the operation's own; its anchor stays until it ends."""
     assert anchor.on_host
     assert anchor.host[FULL].pending is None
     receipt = Prefetch(core.holder_id(), anchor, key, first, reserved)
@@ -33,7 +35,10 @@ def complete_prefetch(core: Core, receipt: Prefetch) -> None:
 
 
 def insert_host(core: Core, parent: Node, key: bytes, receipt: Prefetch, slots: Slots) -> Node:
-    """Pages that were read become a host-only leaf. Under write_through only below a backed-up parent (SGLang #31902)."""
+    """Pages that were read become a host-only leaf.
+
+    Under write_through only below a backed-up parent (SGLang #31902).
+    """
     assert not receipt.filling, "pages enter the tree only when their bytes are there"
     assert core.write_back or parent.on_host
     leaf = core.new_node(parent, key)
@@ -58,7 +63,9 @@ def attach_host_aux(core: Core, node: Node, component: int, receipt: Prefetch, s
 
 
 def end_prefetch(core: Core, receipt: Prefetch) -> None:
-    """A prefetch is over or aborted: what is left of its reservation is freed, never while it is being filled (SGLang #31296)."""
+    """A prefetch is over or aborted: what is left of its reservation is freed, never while it is being filled
+    (SGLang #31296).
+    """
     assert not receipt.filling, "a reservation is not freed while it is being filled"
     rows = core.rows()
     for c, slots in receipt.reserved.items():
@@ -77,7 +84,8 @@ def end_prefetch(core: Core, receipt: Prefetch) -> None:
 def begin_storage_backup(core: Core, node: Node) -> Operation:
     """Storage starts to read a host copy, which is host-locked for as long (SGLang #38480).
 
-    Auxiliary host copies are not locked by it, so their bytes are taken now and stored with the rest at the ack.
+    Auxiliary host copies are not locked by it, so their bytes are taken now and stored with the rest at the
+    ack.
     """
     host = node.host[FULL]
     assert host.slots is not None
@@ -98,7 +106,10 @@ def begin_storage_backup(core: Core, node: Node) -> Operation:
 
 
 def ack_storage_backup(core: Core, receipt: Operation) -> bool:
-    """Storage has it: every node that it has been split into since. False if storage does not take the auxiliary pages."""
+    """Storage has it: every node that it has been split into since.
+
+    False if storage does not take the auxiliary pages.
+    """
     assert core.store is not None
     try:
         for key, page in receipt.snapshots:

@@ -10,7 +10,9 @@ from .node import Node, Seat
 
 
 class Walk(NamedTuple):
-    """Where a key leads: the last node that it contains whole, and how many pages of which child it goes on into."""
+    """Where a key leads: the last node that it contains whole, and how many pages of which child it goes on
+    into.
+    """
 
     node: Node
     child: Node | None
@@ -32,7 +34,9 @@ def walk(node: Node, key: bytes, stride: int) -> Walk:
 
 
 def window_top(node: Node, window: int, stride: int) -> Node:
-    """The topmost node that the `window` last pages up to the end of `node` reach into; `node` itself if it is the root."""
+    """The topmost node that the `window` last pages up to the end of `node` reach into; `node` itself if it
+    is the root.
+    """
     covered = 0
     while True:
         covered += len(node.key) // stride
@@ -43,7 +47,9 @@ def window_top(node: Node, window: int, stride: int) -> Node:
 
 
 class Coverage:
-    """Tells, going down a path, where a request could go on from: SWA must cover its window, MAMBA must end there."""
+    """Tells, going down a path, where a request could go on from: SWA must cover its window, MAMBA must end
+    there.
+    """
 
     __slots__ = ("mamba", "run", "swa", "tiers", "window")
 

@@ -1,4 +1,7 @@
-"""Engines that copy pages between tiers. One interface, three kinds of time: stepped, threads, CUDA streams."""
+"""Engines that copy pages between tiers.
+
+One interface, three kinds of time: stepped, threads, CUDA streams.
+"""
 
 from __future__ import annotations
 

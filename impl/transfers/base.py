@@ -57,15 +57,19 @@ class Fence(Protocol):
 class Ticket:
     """One transfer. It is a fence itself.
 
-    Slots are in transfer from `submit` until `release`, which the cache calls, on its own thread, where it takes notice of the end.
+    Slots are in transfer from `submit` until `release`, which the cache calls, on its own thread, where it
+    takes notice of the end.
 
     Attributes:
         error: why it did not copy everything; valid once ended.
+        over: what `ended` says, set by the engine.
         layers_done: layers below this one have arrived whole.
         pages_done: for each copy, how many leading pages have been copied whole; valid once ended.
     """
 
-    def __init__(self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int) -> None:
+    def __init__(
+        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
+    ) -> None:
         self.direction = direction
         self.copies = list(copies)
         self.after = list(after)
@@ -75,13 +79,13 @@ class Ticket:
         self.cancelled = False
         self.layers_done = 0
         self.pages_done = [0] * len(self.copies)
-        self._ended = False
+        self.over = False
         self._held = False
 
     @property
     def ended(self) -> bool:
         """No byte will be touched any more."""
-        return self._ended
+        return self.over
 
     @property
     def layers(self) -> int:
@@ -101,7 +105,7 @@ class Ticket:
 
     def release(self) -> None:
         """The end was taken notice of: the slots are free to be freed. Again does no harm."""
-        assert self._ended, "released while copying"
+        assert self.ended, "released while copying"
         if self._held:
             self._held = False
             for copy in self.copies:
@@ -131,19 +135,28 @@ class Engine:
     def submit(
         self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence] = (), group: int = 0
     ) -> Ticket:
-        """Start a transfer that touches nothing before all of `after` have happened; `group` layers at a time, 0 for all."""
-        ticket = Ticket(direction, copies, after, group)
+        """Start a transfer that touches nothing before all of `after` have happened; `group` layers at a
+        time, 0 for all.
+        """
+        ticket = self._ticket(direction, copies, after, group)
         if self._faults[direction]:
             ticket.fault = self._faults[direction].pop(0)
         ticket.hold()
         self._start(ticket)
         return ticket
 
+    def _ticket(
+        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
+    ) -> Ticket:
+        return Ticket(direction, copies, after, group)
+
     def _start(self, ticket: Ticket) -> None:
         raise NotImplementedError
 
     def fence(self) -> tuple[Fence, ...]:
-        """What has been computed on the device up to now, for `after`; nothing where computing is synchronous."""
+        """What has been computed on the device up to now, for `after`; nothing where computing is
+        synchronous.
+        """
         return ()
 
     def wait(self, ticket: Ticket) -> None:

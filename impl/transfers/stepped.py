@@ -1,4 +1,6 @@
-"""The engine whose time stands still: every read and every write is one step, and whoever drives it chooses which comes next."""
+"""The engine whose time stands still: every read and every write is one step, and whoever drives it chooses
+which comes next.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ class Lane:
 class SteppedEngine(Engine):
     """An interleaving is a list of choices, and can be replayed.
 
-    A choice picks among the unfinished lanes of all tickets whose fences have passed, in order of submission. The lanes of a ticket
-    may be done in any order.
+    A choice picks among the unfinished lanes of all tickets whose fences have passed, in order of submission.
+    The lanes of a ticket may be done in any order.
     """
 
     def __init__(self) -> None:
@@ -115,9 +117,13 @@ class SteppedEngine(Engine):
         missed = self._missed.pop(ticket)
         del self._lanes[ticket]
         self._open.remove(ticket)
-        ticket.pages_done = [min(rows, default=len(c.sources)) for c, rows in zip(ticket.copies, missed, strict=True)]
+        ticket.pages_done = [
+            min(rows, default=len(c.sources)) for c, rows in zip(ticket.copies, missed, strict=True)
+        ]
         if any(missed):
-            ticket.error = ticket.error or ("cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)")
+            ticket.error = ticket.error or (
+                "cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)"
+            )
         else:
             ticket.layers_done = ticket.layers
-        ticket._ended = True
+        ticket.over = True

@@ -44,7 +44,7 @@ class ThreadEngine(Engine):
         except Exception as problem:
             ticket.error = f"{type(problem).__name__}: {problem}"
         finally:
-            ticket._ended = True
+            ticket.over = True
             self._ends.pop(ticket).set()
 
     def wait(self, ticket: Ticket) -> None:

@@ -1,13 +1,26 @@
-"""Whatever is done to the cache, in whatever order and with whatever failing: every slot has one owner and every byte is right."""
+"""Whatever is done to the cache, in whatever order and with whatever failing: every slot has one owner and
+every byte is right.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
-
-from pinproof.impl import CacheError, NotReady, Receipt, SlotError, TieredCache
+from pinproof.impl import (
+    BadArgument,
+    BadTokens,
+    NotReady,
+    OutOfDeviceSlots,
+    OutOfHostMemory,
+    Receipt,
+    Refused,
+    StaleReceipt,
+    TieredCache,
+    UnknownNode,
+)
 
 COMPONENTS = [("full",), ("full", "swa"), ("full", "mamba"), ("full", "swa", "mamba")]
 POLICIES = ["write_back", "write_through", "write_through_selective"]
@@ -102,18 +115,23 @@ class Driver:
                 return
 
 
+EXPECTED = (
+    BadArgument,
+    BadTokens,
+    OutOfDeviceSlots,
+    OutOfHostMemory,
+    Refused,
+    StaleReceipt,
+    UnknownNode,
+)
 KINDS = ["backup", "load_back", "prefetch", "storage_backup", "device_slots", "host_memory"]
 
 
 def run(cache: TieredCache, seed: int, operations: int) -> None:
     driver = Driver(cache, seed)
     for _ in range(operations):
-        try:
+        with suppress(*EXPECTED):
             driver.ask()
-        except SlotError:
-            raise
-        except CacheError as problem:
-            assert problem.argument
         assert cache.audit() == []
     driver.drain()
     assert cache.audit() == []

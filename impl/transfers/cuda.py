@@ -1,0 +1,152 @@
+"""The engine for a GPU: one stream for each direction, events for ends, layer groups and fences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..errors import BadConfig
+from ..pools import Pool
+from ..slots import Slots
+from .base import Copy, Direction, Engine, Fault, Fence, Ticket
+from .threads import ThreadEngine
+
+cuda: Any = torch.cuda
+"""Untyped in torch."""
+
+
+class EventFence:
+    """A point on a CUDA stream."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+    @property
+    def ended(self) -> bool:
+        """The stream has passed it."""
+        return bool(self.event.query())
+
+
+class CudaTicket(Ticket):
+    """A transfer on a stream; `layer_events[g]` marks that layer group `g` has arrived."""
+
+    layer_events: list[tuple[int, Any]]
+
+    @property
+    def ended(self) -> bool:
+        """The stream has passed its last copy."""
+        if not self.over and self.layer_events[-1][1].query():
+            self.over = True
+        return self.over
+
+    def wait_layer(self, layer: int, stream: Any = None) -> None:
+        """Let a compute stream, the current one unless given, go on only when `layer` has arrived.
+
+        Does not block the host.
+        """
+        for high, event in self.layer_events:
+            if layer < high:
+                (stream or cuda.current_stream()).wait_event(event)
+                return
+
+
+class CudaEngine(Engine):
+    """Copies between a device pool and a pinned host pool. Storage has no stream: threads serve it.
+
+    A transfer starts after the events of all its fences, on its direction's stream. Whole pages are copied in
+    runs of neighbouring
+    slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        super().__init__()
+        if not cuda.is_available():
+            raise BadConfig("engine", "there is no CUDA device")
+        self.device = torch.device(device)
+        self._streams = {d: cuda.Stream(self.device) for d in ("backup", "load_back")}
+        self._threads = ThreadEngine()
+
+    def fail_next(self, direction: Direction, fault: Fault) -> None:
+        """The next transfer of that direction will fail so."""
+        if direction in self._streams:
+            super().fail_next(direction, fault)
+        else:
+            self._threads.fail_next(direction, fault)
+
+    def submit(
+        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence] = (), group: int = 0
+    ) -> Ticket:
+        """Start a transfer; see `Engine.submit`."""
+        if direction not in self._streams:
+            return self._threads.submit(direction, copies, after, group)
+        return super().submit(direction, copies, after, group)
+
+    def _ticket(
+        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
+    ) -> Ticket:
+        return CudaTicket(direction, copies, after, group)
+
+    def _start(self, ticket: Ticket) -> None:
+        assert isinstance(ticket, CudaTicket)
+        stream = self._streams[ticket.direction]
+        for fence in ticket.after:
+            if isinstance(fence, EventFence):
+                stream.wait_event(fence.event)
+            elif isinstance(fence, CudaTicket):
+                stream.wait_event(fence.layer_events[-1][1])
+        ticket.layer_events = []
+        with cuda.stream(stream):
+            for low, high in ticket.layer_groups() or [(0, 0)]:
+                for number, copy in enumerate(ticket.copies):
+                    pages = len(copy.sources)
+                    if ticket.fault is not None:
+                        pages = pages // 2 if ticket.fault == "partial" else 0
+                    _copy(copy, pages, low, high)
+                    ticket.pages_done[number] = pages
+                event = cuda.Event()
+                event.record(stream)
+                ticket.layer_events.append((high, event))
+        if ticket.fault is not None:
+            ticket.error = f"{ticket.fault} (injected)"
+
+    def fence(self) -> tuple[Fence, ...]:
+        """What the current stream has been given to compute up to now."""
+        event = cuda.Event()
+        event.record()
+        return (EventFence(event),)
+
+    def wait(self, ticket: Ticket) -> None:
+        """Block the host until the ticket has ended."""
+        if isinstance(ticket, CudaTicket):
+            ticket.layer_events[-1][1].synchronize()
+        else:
+            self._threads.wait(ticket)
+
+    def close(self) -> None:
+        """Finish what is under way and stop the threads."""
+        for stream in self._streams.values():
+            stream.synchronize()
+        self._threads.close()
+
+
+def _copy(copy: Copy, pages: int, low: int, high: int) -> None:
+    source, target = copy.source, copy.target
+    assert isinstance(source, Pool)
+    assert isinstance(target, Pool)
+    if (low, high) == (0, source.layers):
+        for at, to, count in runs(copy.sources[:pages], copy.targets[:pages]):
+            target.data[to : to + count].copy_(source.data[at : at + count], non_blocking=True)
+        return
+    for at, to in zip(copy.sources[:pages], copy.targets[:pages], strict=True):
+        target.data[to, low:high].copy_(source.data[at, low:high], non_blocking=True)
+
+
+def runs(sources: Slots, targets: Slots) -> Iterator[tuple[int, int, int]]:
+    """(first source, first target, length) of the runs in which both count up by one."""
+    start = 0
+    for at in range(1, len(sources) + 1):
+        if at == len(sources) or sources[at] != sources[at - 1] + 1 or targets[at] != targets[at - 1] + 1:
+            yield sources[start], targets[start], at - start
+            start = at
