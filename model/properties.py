@@ -316,13 +316,13 @@ def dead_nodes_are_held_by_nobody(p: Setting, n: Node, h: Held) -> Formula:
     return any_of(*(r(n, h) for r in relations(p.components) if r.sorts == (NODE, HOLDER))).implies(live(n))
 
 
-@rule("accounting", "SGLang #34975")
+@rule("accounting", "SGLang #34975", policies=(WRITE_BACK,))
 def one_pin_per_node(p: Setting, n: Node, h: Held, g: Held) -> Formula:
     """A node is pinned by one load-back at a time: `load_back_pending_id` is a scalar."""
     return (load_back_pending(n, h) & load_back_pending(n, g)).implies(same(h, g))
 
 
-@rule("accounting", "SGLang #27072")
+@rule("accounting", "SGLang #27072", policies=(WRITE_THROUGH,))
 def one_mark_per_node(p: Setting, n: Node, h: Held, g: Held) -> Formula:
     """A node is marked by one backup at a time: `write_through_pending_id` is a scalar."""
     return (write_through_pending(n, h) & write_through_pending(n, g)).implies(same(h, g))
@@ -381,7 +381,7 @@ def tracked_duplicates_are_live(p: Setting, n: Node) -> Formula:
 
 
 # Release: every pin, lock and mark has a live holder; idle means empty-handed ---------------------------------------
-@rule("release", "SGLang #34519")
+@rule("release", "SGLang #34519", policies=(WRITE_BACK,))
 def pins_belong_to_a_load_back(p: Setting, n: Node, h: Held) -> Formula:
     """A pin's holder is a load-back in flight: after its ack none is left, on no fragment of a split node."""
     return load_back_pending(n, h).implies(load_back(h))
@@ -399,7 +399,7 @@ def no_marks_under_write_back(p: Setting, n: Node, h: Held) -> Formula:
     return ~write_through_pending(n, h)
 
 
-@rule("release", "SGLang #27072, #20049")
+@rule("release", "SGLang #27072, #20049", policies=(WRITE_THROUGH,))
 def marks_belong_to_a_backup(p: Setting, n: Node, h: Held) -> Formula:
     """A mark's holder is a backup in flight."""
     return write_through_pending(n, h).implies(backup(h))
@@ -445,7 +445,7 @@ def idle_means_empty_handed(p: Setting, n: Node, h: Held) -> Formula:
 
 
 # Permissiveness: a protection is never wider than its danger --------------------------------------------------------
-@rule("permissiveness", "SGLang #34519, #36317")
+@rule("permissiveness", "SGLang #34519, #36317", policies=(WRITE_BACK,))
 def pins_only_where_full_is_read(p: Setting, n: Node, h: Held) -> Formula:
     """A pin means that this load-back reads these very FULL host slots: never another component, never longer."""
     return load_back_pending(n, h).implies(reads[FULL](n, h))

@@ -8,8 +8,9 @@ stays free of quantifiers, and what z3 has to instantiate is only what is assume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import z3
 
@@ -64,10 +65,13 @@ def constant(var: Var, suffix: str = "") -> Term:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A symbolic state: what each relation says, and who is above whom."""
+    """A symbolic state: what each relation says, and who is above whom. `names` numbers the variables that are bound
+    while it or a state that follows it is read: none may capture another, and the same text gives the same names.
+    """
 
     relations: Mapping[str, Reading]
     ancestor: Reading
+    names: Iterator[int] = field(default_factory=count, compare=False)
 
     def with_relation(self, relation: Relation, reading: Reading) -> State:
         """The same state but for one relation."""
@@ -110,7 +114,6 @@ class Reader:
     def __init__(self, state: State, frozen: Mapping[int, Frozen]) -> None:
         self.state = state
         self.frozen = frozen
-        self._bound = 0
 
     def formula(self, formula: Formula, scope: Scope) -> Truth:
         """The z3 formula that says the same."""
@@ -183,7 +186,7 @@ class Reader:
         return ROOT_TERM if var == ROOT else scope[var.name]
 
     def _fresh(self, var: Var) -> Term:
-        return z3.FreshConst(sort_of(var.sort), var.name)
+        return z3.Const(f"{var.name}!{next(self.state.names)}", sort_of(var.sort))
 
 
 class Run:
