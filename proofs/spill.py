@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Disk:
         try:
             with path.open("wb") as file:
                 for row in rows:
-                    np.ascontiguousarray(row).tofile(file)
+                    _put(row, file)
         except OSError as error:
             path.unlink(missing_ok=True)
             # numpy reports a short write without the errno.
@@ -90,3 +90,7 @@ class Disk:
         if self._temporary and self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
+
+
+def _put(row: np.ndarray[Any, Any], file: BinaryIO) -> None:
+    np.ascontiguousarray(row).tofile(file)

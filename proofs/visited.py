@@ -67,7 +67,7 @@ class Visited:
         self.exact = exact
         self.limit = limit
         self.runs: list[Stored] = []
-        self._table = self._made(1 << 14)
+        self._table = self._made(min(1 << 14, 4 * BATCH))
 
     def __len__(self) -> int:
         return self._table.count + sum(r.columns for r in self.runs)
