@@ -160,7 +160,7 @@ def _structure(core: Core) -> list[str]:
 def _queues(core: Core) -> list[str]:
     found = []
     for node in core.nodes.values():
-        for queue in core.queues():
+        for queue in core.queues:
             if queue.fits(node) and not node.queued & queue.bit:
                 found.append(f"node {node.id} is missing in eviction queue {queue.bit}")
     return found

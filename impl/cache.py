@@ -1,4 +1,4 @@
-"""The cache that servers and drivers talk to: a method for each operation, arguments checked, typed errors."""
+"""The cache that servers and drivers talk to: one method an operation, arguments checked, errors typed."""
 
 from __future__ import annotations
 
@@ -87,6 +87,11 @@ class TieredCache:
         """How many micro-steps the engine could do now; 0 if it has none."""
         return self.core.engine.steps
 
+    @property
+    def full_host_duplicates(self) -> list[int]:
+        """Nodes whose FULL is settled on both tiers."""
+        return [id_ for id_, node in self.core.nodes.items() if node.duplicate]
+
     def header(self, target: str = "impl") -> dict[str, Any]:
         """The first line of a trace of this cache."""
         config = self.config
@@ -172,20 +177,16 @@ class TieredCache:
         """
         core = self.core
         receipt = core.receipt(holder, "request")
-        while (node := requests.unarrived(receipt)) is not None:
-            source = next(seat.pending for seat in node.device if seat.pending is not None)
+        while (missing := requests.unarrived(receipt)) is not None:
+            node, source = missing
             if wait and not source.doomed:
                 wait_for(core, source)
                 continue
-            core.refuse(
-                "forward", {"node": receipt.node.id, "holder": receipt.id}, f"node {node.id} has not arrived"
+            reason = (
+                f"the load of node {node.id} failed" if source.doomed else f"node {node.id} is being loaded"
             )
-            raise NotReady(
-                "holder",
-                f"node {node.id} is still being loaded"
-                if not source.doomed
-                else f"the load of {node.id} failed",
-            )
+            core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, reason)
+            raise NotReady("holder", reason)
         if self.config.verify:
             self._verify(receipt)
         requests.forward(core, receipt)

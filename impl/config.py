@@ -36,6 +36,7 @@ class CacheConfig:
         group: layers that are copied together; 0 for all.
         storage: there is a tier below the host.
         verify: `forward` reads the pages it is about and raises if they are not its tokens'.
+        seed: order of the micro-steps of a stepped engine that is waited for.
     """
 
     policy: str = "write_back"

@@ -70,6 +70,13 @@ class Core:
         self.duplicates = Queue(4, rank, self.is_reclaimable)
         self.device_aux = {c: Queue(8 << c, rank, self._aux_fits("device", c)) for c in self.auxiliary}
         self.host_aux = {c: Queue(64 << c, rank, self._aux_fits("host", c)) for c in self.auxiliary}
+        self.queues: tuple[Queue, ...] = (
+            self.device_leaves,
+            self.host_leaves,
+            self.duplicates,
+            *self.device_aux.values(),
+            *self.host_aux.values(),
+        )
 
     def _new_root(self) -> Node:
         root = Node(0, None, b"", 0, self.seats)
@@ -79,7 +86,7 @@ class Core:
 
     def forget_tree(self) -> None:
         """Only the root is left; ids go on."""
-        for queue in self.queues():
+        for queue in self.queues:
             queue.clear()
         self.root = self._new_root()
         self.nodes = {0: self.root}
@@ -142,11 +149,8 @@ class Core:
     # Eviction candidates
     def is_device_leaf(self, node: Node) -> bool:
         """FULL is here, not below, and nobody has locked it."""
-        return (
-            not node.lock_ref
-            and not node.device_children
-            and node.device[FULL].slots is not None
-            and node.id != 0
+        return not (
+            node.lock_ref or node.device_children or node.device[FULL].slots is None or node.parent is None
         )
 
     def is_host_leaf(self, node: Node) -> bool:
@@ -156,12 +160,17 @@ class Core:
             and not node.children
             and node.host[FULL].slots is not None
             and not node.load_back_pending_id
-            and not any(seat.locks for seat in node.host)
+            and self.host_unlocked(node)
         )
+
+    def host_unlocked(self, node: Node) -> bool:
+        """Nobody has locked any host copy of it."""
+        return not (any(seat.locks for seat in node.host) if self.auxiliary else node.host[FULL].locks)
 
     def is_reclaimable(self, node: Node) -> bool:
         """Its FULL host copy can be given up."""
-        return node.duplicate and not node.load_back_pending_id and not node.host[FULL].locks
+        free = node.duplicate and not node.load_back_pending_id and not node.host[FULL].locks
+        return self.write_back and free
 
     def _aux_fits(self, tier: str, component: int) -> Callable[[Node], bool]:
         def fits(node: Node) -> bool:
@@ -171,19 +180,9 @@ class Core:
 
         return fits
 
-    def queues(self) -> list[Queue]:
-        """Every queue."""
-        return [
-            self.device_leaves,
-            self.host_leaves,
-            self.duplicates,
-            *self.device_aux.values(),
-            *self.host_aux.values(),
-        ]
-
     def consider(self, node: Node) -> None:
         """Something about `node` has changed that may have made it a candidate."""
-        for queue in self.queues():
+        for queue in self.queues:
             if not node.queued & queue.bit and queue.fits(node):
                 queue.push(node)
 

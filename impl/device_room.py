@@ -1,4 +1,7 @@
-"""Room on the device: what may be given up there, one transition at a time."""
+"""Room on the device: what may be given up there, one transition at a time.
+
+Each returns the pages that it freed, 0 if it may not be done in this state.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,23 @@ from .core import Core, Row
 from .node import Node
 
 
-def may_demote(core: Core, node: Node) -> bool:
-    """FULL has arrived on the host, nobody has locked or is copying anything of it, and nothing below is on
-    the device.
+def demote(core: Core, node: Node) -> int:
+    """A device leaf gives up its device copies and lives on on the host.
+
+    FULL has arrived there (SGLang #24585), nobody has locked or is copying anything of it, nothing below is
+    on the device. Auxiliary copies without a host copy are lost.
     """
     full = node.host[FULL]
-    return core.is_device_leaf(node) and full.slots is not None and not _in_flight(core, node)
-
-
-def _in_flight(core: Core, node: Node) -> bool:
-    return any(
-        node.host[c].pending is not None or node.device[c].pending is not None for c in core.components
-    )
-
-
-def demote(core: Core, node: Node) -> int:
-    """A device leaf gives up its device copies and lives on on the host. Returns FULL pages freed.
-
-    Never before the host copy has arrived (SGLang #24585). Auxiliary copies without a host copy are lost.
-    """
-    assert may_demote(core, node)
-    assert not any(seat.locks for seat in node.device)
+    if (
+        full.slots is None
+        or full.pending is not None
+        or not core.is_device_leaf(node)
+        or in_flight(core, node)
+    ):
+        return 0
     rows = core.rows()
     for c in core.components:
+        assert not node.device[c].locks, "auxiliary locks come with one on the path"
         core.vacate(node, "device", c, rows)
     node.duplicate = False
     core.consider(node)
@@ -41,14 +38,18 @@ def demote(core: Core, node: Node) -> int:
     return core.pages(node)
 
 
-def may_delete(core: Core, node: Node) -> bool:
-    """A leaf without a FULL host copy that nobody has locked."""
-    return core.is_device_leaf(node) and not node.children and not node.on_host and _unlocked(core, node)
+def in_flight(core: Core, node: Node) -> bool:
+    """Some copy of it is being filled."""
+    for c in core.components:
+        if node.host[c].pending is not None or node.device[c].pending is not None:
+            return True
+    return False
 
 
 def delete_leaf(core: Core, node: Node) -> int:
-    """A leaf that was never backed up is dropped. Returns FULL pages freed."""
-    assert may_delete(core, node)
+    """A leaf that was never backed up, and that nobody has locked, is dropped."""
+    if node.children or node.on_host or not core.is_device_leaf(node) or not _unlocked(core, node):
+        return 0
     rows = core.rows()
     parent = node.parent
     assert parent is not None
@@ -59,24 +60,19 @@ def delete_leaf(core: Core, node: Node) -> int:
     return core.pages(node)
 
 
-def may_drop_subtree(core: Core, node: Node) -> bool:
-    """A device leaf without a FULL host copy, and nobody has locked anything of it or below it."""
-    if not core.is_device_leaf(node) or node.on_host:
-        return False
-    return all(_unlocked(core, member) for member in node.subtree())
-
-
 def drop_subtree(core: Core, node: Node) -> int:
-    """No host room for a device leaf: it goes, with the host-only nodes below it (SGLang #27562).
+    """write_back has no host room for a device leaf: it goes, with all below it on the host (SGLang #27562).
 
-    Returns FULL pages freed.
+    FULL is not on the host, nothing below is on the device, and nobody has locked anything of it or below it.
     """
-    assert core.write_back
-    assert may_drop_subtree(core, node)
+    if not core.write_back or node.on_host or not core.is_device_leaf(node):
+        return 0
+    members = node.subtree()
+    if not all(_unlocked(core, member) for member in members):
+        return 0
     rows = core.rows()
     parent = node.parent
     assert parent is not None
-    members = node.subtree()
     for member in reversed(members):
         _drop(core, member, rows)
     core.consider(parent)
@@ -87,10 +83,9 @@ def drop_subtree(core: Core, node: Node) -> int:
 
 def _unlocked(core: Core, node: Node) -> bool:
     """No lock of any kind, no pin, nothing in flight."""
-    locked = (
-        node.lock_ref or node.load_back_pending_id or any(seat.locks for seat in (*node.device, *node.host))
-    )
-    return not locked and not _in_flight(core, node)
+    if node.lock_ref or node.load_back_pending_id or in_flight(core, node) or not core.host_unlocked(node):
+        return False
+    return not core.auxiliary or not any(seat.locks for seat in node.device)
 
 
 def _drop(core: Core, node: Node, rows: list[Row] | None) -> None:
@@ -101,8 +96,9 @@ def _drop(core: Core, node: Node, rows: list[Row] | None) -> None:
 
 
 def evict_device_aux(core: Core, node: Node, component: int) -> int:
-    """An auxiliary device copy is given up; FULL stays. Returns pages freed."""
-    assert core.device_aux[component].fits(node)
+    """An auxiliary device copy that nobody has locked or is copying is given up; FULL stays."""
+    if not core.device_aux[component].fits(node):
+        return 0
     rows = core.rows()
     core.vacate(node, "device", component, rows)
     core.consider(node)

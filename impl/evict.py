@@ -5,15 +5,7 @@ from __future__ import annotations
 from .backup import backup
 from .config import FULL, NAMES
 from .core import Core
-from .device_room import (
-    delete_leaf,
-    demote,
-    drop_subtree,
-    evict_device_aux,
-    may_delete,
-    may_demote,
-    may_drop_subtree,
-)
+from .device_room import delete_leaf, demote, drop_subtree, evict_device_aux
 from .errors import OutOfHostMemory
 from .node import Node, Operation
 from .settle import wait_for
@@ -59,9 +51,9 @@ def _evict_full(core: Core, pages: int) -> int:
         for node, receipt in waiting:
             if not receipt.over and not receipt.doomed:
                 wait_for(core, receipt)
-            if _is_live(core, node) and may_demote(core, node):
-                freed += demote(core, node)
-            else:
+            gone = demote(core, node) if _is_live(core, node) else 0
+            freed += gone
+            if not gone:
                 passed_over[node.id] = node
         if idle and not _wait_for_a_backup(core):
             break
@@ -77,22 +69,21 @@ def _is_live(core: Core, node: Node) -> bool:
 
 def _give_up(core: Core, node: Node, waiting: list[tuple[Node, Operation]]) -> int:
     """Free one device leaf now, or start what has to come first. Returns pages freed."""
-    if may_demote(core, node):
-        return demote(core, node)
-    pending = next((seat.pending for seat in node.host if seat.pending is not None), None)
-    if pending is not None:
-        waiting.append((node, pending))
+    if node.on_host:
+        if gone := demote(core, node):
+            return gone
+        for seat in node.host:
+            if seat.pending is not None:
+                waiting.append((node, seat.pending))
+                break
         return 0
     if core.write_back:
         try:
             waiting.append((node, backup(core, node)))
             return 0
         except OutOfHostMemory:
-            if may_drop_subtree(core, node) and node.children:
-                return drop_subtree(core, node)
-    if may_delete(core, node):
-        return delete_leaf(core, node)
-    return 0
+            return drop_subtree(core, node) if node.children else delete_leaf(core, node)
+    return delete_leaf(core, node)
 
 
 def _evict_aux(core: Core, component: int, pages: int) -> int:
@@ -109,7 +100,7 @@ def _evict_aux(core: Core, component: int, pages: int) -> int:
             continue
         if core.write_back and _may_save_aux(node, component) and not _save_aux(core, node):
             passed_over[node.id] = node
-        elif core.device_aux[component].fits(node):
+        else:
             freed += evict_device_aux(core, node, component)
     for node in passed_over.values():
         if _is_live(core, node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 from .node import Node
@@ -29,19 +29,32 @@ class Queue:
     touching and locking nodes costs nothing here.
     """
 
-    __slots__ = ("_heap", "bit", "fits", "rank")
+    __slots__ = ("_heap", "_limit", "bit", "fits", "rank")
 
     def __init__(self, bit: int, rank: Rank, fits: Callable[[Node], bool]) -> None:
         self.bit = bit
         self.rank = rank
         self.fits = fits
         self._heap: list[tuple[Any, int, Node]] = []
+        self._limit = 64
 
     def push(self, node: Node) -> None:
         """`node` is a candidate; whoever pushes has checked that it fits."""
         if not node.queued & self.bit:
             node.queued |= self.bit
             heappush(self._heap, (self.rank(node), node.id, node))
+            if len(self._heap) > self._limit:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Let go of those that are no candidates any more: nobody may ever pop this queue."""
+        for _, _, node in self._heap:
+            node.queued &= ~self.bit
+        self._heap = [(self.rank(node), node.id, node) for _, _, node in self._heap if self.fits(node)]
+        for _, _, node in self._heap:
+            node.queued |= self.bit
+        heapify(self._heap)
+        self._limit = 64 + 2 * len(self._heap)
 
     def pop(self) -> Node | None:
         """The best candidate, which leaves the queue; None if there is none."""

@@ -36,15 +36,28 @@ def commit(core: Core, receipt: Operation) -> None:
         NothingToDo, OutOfDeviceSlots: as `load_back`; its locks are given back then.
     """
     node = receipt.node
-    wanted = sources(core, receipt)
-    if not wanted:
-        refuse_load_back(core, receipt)
-        raise NothingToDo("node", f"all of node {node.id} is on the device")
-    for c in core.components:
-        need = sum(core.need(member, c) for member, component in wanted if component == c)
-        if need and not make_device_room(core, c, need):
+    while True:
+        # What somebody else has loaded since the beginning is not locked here: room may be made of it.
+        wanted = sources(core, receipt)
+        if not wanted:
+            refuse_load_back(core, receipt)
+            raise NothingToDo("node", f"all of node {node.id} is on the device")
+        short = _short(core, wanted)
+        if short is None:
+            break
+        component, need = short
+        if not make_device_room(core, component, need):
             abort_load_back(core, receipt)
-            raise OutOfDeviceSlots("node", f"no room for {need} {NAMES[c]} pages of node {node.id}")
+            raise OutOfDeviceSlots("node", f"no room for {need} {NAMES[component]} pages of node {node.id}")
     copies = commit_load_back(core, receipt, wanted)
     receipt.ticket = core.engine.submit("load_back", copies, core.engine.fence(), core.config.group)
     core.in_flight["load_back"].append(receipt)
+
+
+def _short(core: Core, wanted: list[tuple[Node, int]]) -> tuple[int, int] | None:
+    """A component that lacks room, and the pages to load of it."""
+    for c in core.components:
+        need = sum(core.need(node, component) for node, component in wanted if component == c)
+        if need and (core.starved["device"] or core.pools.device[c].slots.available < need):
+            return c, need
+    return None

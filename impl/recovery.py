@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from .config import FULL
 from .core import Core
-from .device_room import delete_leaf, demote, drop_subtree, may_delete, may_demote, may_drop_subtree
+from .device_room import delete_leaf, demote, drop_subtree
 from .host_room import evict_host_leaf
 from .node import Node, Operation
 from .settle import Settled, retry_doomed
@@ -34,11 +34,7 @@ def _shed(core: Core, receipt: Operation) -> None:
 
 
 def _take_away(core: Core, node: Node, tier: str) -> None:
-    if may_demote(core, node):
-        demote(core, node)
-    elif may_delete(core, node):
-        delete_leaf(core, node)
-    elif core.write_back and may_drop_subtree(core, node):
+    if not demote(core, node) and not delete_leaf(core, node):
         drop_subtree(core, node)
     if tier == "host" and node.id in core.nodes and core.is_host_leaf(node):
         evict_host_leaf(core, node)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .config import FULL, MAMBA, NAMES, SWA
+from .content import DIGEST
 from .core import Core, row
-from .node import Node, Receipt, halve, lock_seat
+from .node import Node, Operation, Receipt, halve, lock_seat
 from .tree import window_top
 
 
@@ -65,7 +66,7 @@ def split(core: Core, node: Node, pages: int) -> Node:
     node.parent = prefix
     prefix.children[node.key[: core.stride]] = node
     if node.hashes is not None:
-        at = pages * (len(node.hashes) // (core.pages(node) + pages))
+        at = pages * DIGEST
         prefix.hashes, node.hashes = node.hashes[:at], node.hashes[at:]
     core.nodes[prefix.id] = prefix
     prefix.lock_ref = node.lock_ref
@@ -140,15 +141,13 @@ def unlock(core: Core, receipt: Receipt) -> None:
     """A request ends or is aborted: it gives back what its receipt says, whatever the tree looks like now
     (SGLang #24972).
     """
+    leaf, claimed = receipt.path, list(receipt.locks.values())
     touched = core.release_all(receipt)
-    leaf = touched[0] if not core.auxiliary else None
-    if leaf is not None:
-        # Ancestors of a leaf have a child on the device: they become candidates when it goes.
-        if core.is_device_leaf(leaf):
-            core.device_leaves.push(leaf)
-    else:
-        for node in touched:
-            core.consider(node)
+    # Those above the deepest node have a child on the device: they become candidates when it goes.
+    if leaf is not None and core.is_device_leaf(leaf):
+        core.device_leaves.push(leaf)
+    for node in claimed:
+        core.consider(node)
     if core.recorder is not None:
         core.emit("unlock", {"holder": receipt.id}, touched)
 
@@ -169,16 +168,16 @@ def release_window(core: Core, receipt: Receipt, node: Node) -> None:
         core.emit("release_window", {"node": node.id, "holder": receipt.id}, [node, *touched])
 
 
-def unarrived(receipt: Receipt) -> Node | None:
-    """The first node that the request has locked and whose bytes are not there yet."""
+def unarrived(receipt: Receipt) -> tuple[Node, Operation] | None:
+    """A node that the request has locked and whose bytes are not there yet, and who brings them."""
     walker = receipt.path
     while walker is not None:
-        if walker.device[FULL].pending is not None:
-            return walker
+        if (source := walker.device[FULL].pending) is not None:
+            return walker, source
         walker = walker.parent
     for seat, node in receipt.locks.items():
         if seat.pending is not None:
-            return node
+            return node, seat.pending
     return None
 
 

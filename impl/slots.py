@@ -1,5 +1,6 @@
-"""Free lists that cannot be fooled: who frees twice, frees what a transfer touches, or frees what was never
-his, is told.
+"""Free lists that cannot be fooled.
+
+Who frees twice, frees what a transfer touches, or frees what was never given out, is told.
 """
 
 from __future__ import annotations
@@ -17,56 +18,47 @@ if TYPE_CHECKING:
 else:
     Slots, Numbers = array, np.ndarray
 
-FEW = 24
+FEW = 48
 """Up to so many slots a plain loop is faster than numpy."""
+_FREE, _USED, _MOST = 0, 1, 255
+
+
+def _index(slots: Slots) -> Numbers:
+    """What numpy indexes with fastest; a negative slot becomes one that no pool has."""
+    return np.frombuffer(slots, dtype=np.uint32).astype(np.intp)
 
 
 class SlotPool:
     """The slots 0 … size-1 of one pool, each free or used, and used ones in any number of transfers.
 
-    Slots are handed out as `array('i')`. Last freed is first reused.
+    Slots are handed out as `array('i')`. Last freed is first reused. One byte a slot says how it is: 0 free,
+    1 used, 1+n used and in n transfers.
     """
 
-    __slots__ = (
-        "_held",
-        "_held_total",
-        "_held_view",
-        "_scratch",
-        "_used",
-        "_used_view",
-        "free",
-        "name",
-        "size",
-    )
+    __slots__ = ("_order", "_scratch", "_state", "_view", "free", "in_transfer", "name", "size")
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = size
         self.free: Slots = array("i", range(size - 1, -1, -1))
-        self._used = bytearray(size)
-        self._used_view: Numbers = np.frombuffer(self._used, dtype=np.uint8)
-        self._held: Slots = array("i", bytes(4 * size))
-        self._held_view: Numbers = np.frombuffer(self._held, dtype=np.int32)
-        self._held_total = 0
+        self.in_transfer = 0
+        self._state = bytearray(size)
+        self._view: Numbers = np.frombuffer(self._state, dtype=np.uint8)
         self._scratch: Numbers = np.zeros(size, dtype=np.int32)
+        self._order: Numbers = np.arange(size, dtype=np.int32)
 
     @property
     def available(self) -> int:
         """Free slots."""
         return len(self.free)
 
-    @property
-    def in_transfer(self) -> int:
-        """Holds on slots, counted once for each transfer."""
-        return self._held_total
-
     def is_used(self, slot: int) -> bool:
         """The slot was given out and not given back."""
-        return bool(self._used[slot])
+        return self._state[slot] != _FREE
 
     def holds(self, slot: int) -> int:
         """How many transfers touch the slot."""
-        return self._held[slot]
+        return max(0, self._state[slot] - _USED)
 
     def take(self, count: int) -> Slots | None:
         """`count` free slots, or None if there are not so many."""
@@ -77,11 +69,11 @@ class SlotPool:
         taken = free[left:]
         del free[left:]
         if count <= FEW:
-            used = self._used
+            state = self._state
             for slot in taken:
-                used[slot] = 1
+                state[slot] = _USED
         else:
-            self._used_view[np.frombuffer(taken, dtype=np.int32)] = 1
+            self._view[_index(taken)] = _USED
         return taken
 
     def give(self, slots: Slots) -> None:
@@ -90,24 +82,50 @@ class SlotPool:
         Raises:
             SlotError: one is foreign, free already, twice in `slots`, or in transfer; then none is freed.
         """
-        self._check(slots, "freed", free_ok=False)
         if len(slots) <= FEW:
-            used = self._used
-            for slot in slots:
-                used[slot] = 0
+            state = self._state
+            done = 0
+            try:
+                for slot in slots:
+                    if slot < 0 or state[slot] != _USED:
+                        break
+                    state[slot] = _FREE
+                    done += 1
+            except IndexError:
+                pass
+            if done < len(slots):
+                for slot in slots[:done]:
+                    state[slot] = _USED
+                raise self._wrong(slots, "freed")
         else:
-            self._used_view[np.frombuffer(slots, dtype=np.int32)] = 0
-        self.free.extend(reversed(slots) if len(slots) <= FEW else slots)
+            index = _index(slots)
+            try:
+                held = self._view[index]
+            except IndexError:
+                raise self._wrong(slots, "freed") from None
+            order = self._order[: len(slots)]
+            self._scratch[index] = order
+            once = self._scratch[index].tobytes() == order.tobytes()
+            if not once or held.tobytes().count(_USED) != len(slots):
+                raise self._wrong(slots, "freed")
+            self._view[index] = _FREE
+        self.free.extend(slots)
 
     def hold(self, slots: Slots) -> None:
-        """A transfer starts to touch these slots.
+        """A transfer starts to touch these slots, each named once.
 
         Raises:
             SlotError: one is foreign or free.
         """
-        self._check(slots, "put in transfer", free_ok=True)
-        np.add.at(self._held_view, np.frombuffer(slots, dtype=np.int32), 1)
-        self._held_total += len(slots)
+        index = _index(slots)
+        try:
+            state = self._view[index]
+        except IndexError:
+            raise self._wrong(slots, "put in transfer") from None
+        if not state.all() or (state == _MOST).any():
+            raise self._wrong(slots, "put in transfer")
+        self._view[index] = state + 1
+        self.in_transfer += len(slots)
 
     def release(self, slots: Slots) -> None:
         """The transfer has ended.
@@ -115,47 +133,26 @@ class SlotPool:
         Raises:
             SlotError: one is in no transfer.
         """
-        index = np.frombuffer(slots, dtype=np.int32)
-        if len(slots) and int(self._held_view[index].min()) < 1:
-            raise SlotError("slots", f"released without a transfer in pool {self.name}: {list(slots)[:8]}")
-        np.subtract.at(self._held_view, index, 1)
-        self._held_total -= len(slots)
+        index = _index(slots)
+        state = self._view[index]
+        if (state <= _USED).any():
+            raise SlotError("slots", f"pool {self.name}: released without a transfer: {list(slots)[:8]}")
+        self._view[index] = state - 1
+        self.in_transfer -= len(slots)
 
-    def clear(self) -> None:
-        """Everything is free again.
-
-        Raises:
-            SlotError: something is in transfer.
-        """
-        if self._held_total:
-            raise SlotError("pool", f"{self.name} has {self._held_total} slots in transfer")
-        self.free = array("i", range(self.size - 1, -1, -1))
-        self._used_view[:] = 0
-
-    def _check(self, slots: Slots, verb: str, *, free_ok: bool) -> None:
-        size, count = self.size, len(slots)
-        if count <= FEW:
-            used, held, busy = self._used, self._held, self._held_total and not free_ok
-            for slot in slots:
-                if not 0 <= slot < size:
-                    raise SlotError("slots", f"foreign slot {slot} {verb} in pool {self.name}")
-                if not used[slot]:
-                    raise SlotError("slots", f"free slot {slot} {verb} in pool {self.name}")
-                if busy and held[slot]:
-                    raise SlotError("slots", f"slot {slot} {verb} while in transfer in pool {self.name}")
-            if not free_ok and count > 1 and len(set(slots)) != count:
-                raise SlotError("slots", f"slot twice {verb} in pool {self.name}: {list(slots)}")
-            return
-        index = np.frombuffer(slots, dtype=np.int32)
-        if int(index.min()) < 0 or int(index.max()) >= size:
-            raise SlotError("slots", f"foreign slot {verb} in pool {self.name}")
-        if not self._used_view[index].all():
-            raise SlotError("slots", f"free slot {verb} in pool {self.name}")
-        if free_ok:
-            return
-        if self._held_total and self._held_view[index].any():
-            raise SlotError("slots", f"slot {verb} while in transfer in pool {self.name}")
-        order = np.arange(count, dtype=np.int32)
-        self._scratch[index] = order
-        if not (self._scratch[index] == order).all():
-            raise SlotError("slots", f"slot twice {verb} in pool {self.name}")
+    def _wrong(self, slots: Slots, verb: str) -> SlotError:
+        seen: set[int] = set()
+        for slot in slots:
+            words = None
+            if not 0 <= slot < self.size:
+                words = "foreign"
+            elif not self.is_used(slot):
+                words = "free"
+            elif slot in seen:
+                words = "named twice"
+            elif self._state[slot] > _USED:
+                words = f"in {self.holds(slot)} transfers"
+            if words is not None and not (verb != "freed" and words.startswith("in ")):
+                return SlotError("slots", f"pool {self.name}: slot {slot} {verb} and {words}")
+            seen.add(slot)
+        return SlotError("slots", f"pool {self.name}: one of {list(slots)[:8]} is in too many transfers")

@@ -4,9 +4,12 @@ which comes next.
 
 from __future__ import annotations
 
+import random
+
 import torch
 
-from .base import Engine, Ticket
+from ..pools import Pool
+from .base import Copy, Engine, Ticket
 
 
 class Lane:
@@ -26,70 +29,77 @@ class SteppedEngine(Engine):
     """An interleaving is a list of choices, and can be replayed.
 
     A choice picks among the unfinished lanes of all tickets whose fences have passed, in order of submission.
-    The lanes of a ticket may be done in any order.
+    The lanes of a ticket may be done in any order; a ticket without lanes left takes one step to end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
         super().__init__()
-        self._open: list[Ticket] = []
-        self._lanes: dict[Ticket, list[Lane]] = {}
+        self._random = random.Random(seed)
+        self._open: dict[Ticket, list[Lane] | None] = {}
         self._missed: dict[Ticket, list[set[int]]] = {}
 
     def _start(self, ticket: Ticket) -> None:
-        lanes = [
+        self._open[ticket] = None
+
+    def _lanes(self, ticket: Ticket) -> list[Lane]:
+        """The unfinished lanes of a ticket; a fault leaves lanes out from the beginning."""
+        lanes = self._open[ticket]
+        if lanes is not None:
+            return lanes
+        every = [
             Lane(n, row, low, min(high, copy.source.layers))
             for low, high in ticket.layer_groups()
             for n, copy in enumerate(ticket.copies)
             for row in range(len(copy.sources))
         ]
-        kept = lanes
+        kept = len(every)
         if ticket.fault is not None:
-            kept = lanes[: len(lanes) // 2] if ticket.fault == "partial" else []
+            kept = kept // 2 if ticket.fault == "partial" else 0
         missed: list[set[int]] = [set() for _ in ticket.copies]
-        for lane in lanes[len(kept) :]:
+        for lane in every[kept:]:
             missed[lane.copy].add(lane.row)
-        self._open.append(ticket)
-        self._lanes[ticket] = kept
         self._missed[ticket] = missed
+        self._open[ticket] = lanes = every[:kept]
+        return lanes
+
+    def _ready(self) -> list[tuple[Ticket, int]]:
+        ready = [t for t in self._open if all(fence.ended for fence in t.after)]
+        return [(t, max(1, len(self._lanes(t)))) for t in ready]
 
     @property
     def steps(self) -> int:
         """How many micro-steps could be done now."""
-        return sum(max(1, len(self._lanes[t])) for t in self._ready())
-
-    def _ready(self) -> list[Ticket]:
-        return [t for t in self._open if all(fence.ended for fence in t.after)]
+        return sum(count for _, count in self._ready())
 
     def step(self, choice: int) -> bool:
-        """Do one micro-step, the `choice`-th modulo how many could be done; False if there is none.
-
-        A ticket without lanes left takes one step to end.
-        """
+        """Do one micro-step, the `choice`-th modulo how many could be done; False if there is none."""
         ready = self._ready()
-        total = sum(max(1, len(self._lanes[t])) for t in ready)
+        total = sum(count for _, count in ready)
         if not total:
             return False
         choice %= total
-        for ticket in ready:
-            count = max(1, len(self._lanes[ticket]))
+        for ticket, count in ready:
             if choice < count:
                 self._advance(ticket, choice)
-                return True
+                break
             choice -= count
-        raise AssertionError("unreachable")
+        return True
 
     def wait(self, ticket: Ticket) -> None:
-        """Do all steps of the ticket, in order, after all steps of what it waits for."""
+        """Do all steps of the ticket, in an order that the seed chooses, after those of what it waits for."""
         if ticket.ended:
             return
         for fence in ticket.after:
             if isinstance(fence, Ticket):
                 self.wait(fence)
+        if self._open[ticket] is None and ticket.fault is None and all(_copy(copy) for copy in ticket.copies):
+            self._open[ticket] = []
+            self._missed[ticket] = [set() for _ in ticket.copies]
         while not ticket.ended:
-            self._advance(ticket, 0)
+            self._advance(ticket, self._random.randrange(max(1, len(self._lanes(ticket)))))
 
     def _advance(self, ticket: Ticket, at: int) -> None:
-        lanes = self._lanes[ticket]
+        lanes = self._lanes(ticket)
         if ticket.cancelled:
             for lane in lanes:
                 self._missed[ticket][lane.copy].add(lane.row)
@@ -115,15 +125,23 @@ class SteppedEngine(Engine):
 
     def _end(self, ticket: Ticket) -> None:
         missed = self._missed.pop(ticket)
-        del self._lanes[ticket]
-        self._open.remove(ticket)
+        del self._open[ticket]
         ticket.pages_done = [
             min(rows, default=len(c.sources)) for c, rows in zip(ticket.copies, missed, strict=True)
         ]
         if any(missed):
-            ticket.error = ticket.error or (
-                "cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)"
-            )
+            reason = "cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)"
+            ticket.error = ticket.error or reason
         else:
             ticket.layers_done = ticket.layers
         ticket.over = True
+
+
+def _copy(copy: Copy) -> bool:
+    """A whole copy at once, where nobody could tell the difference; False if it has to go page by page."""
+    source, target = copy.source, copy.target
+    if not (isinstance(source, Pool) and isinstance(target, Pool)):
+        return False
+    if source.data.shape[2]:
+        target.fill(copy.targets, source.pages(copy.sources))
+    return True
