@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from op_requests import Requests
-from tree import Node, Slots
+from .op_requests import Requests
+from .tree import Node, Slots
 
 
 class Actions(Requests):
     """Executes the core's actions in their order, each with the effect it has in the server."""
 
     def act(self, actions: list[Any]) -> None:
+        """Execute the actions of the core in their order."""
         for action in actions:
             kind = type(action).__name__
             method = getattr(self, f"_act_{kind}", None)

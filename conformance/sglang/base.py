@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from eyes import PythonEyes, RustEyes, Seen
-from pools import Owner, Pool
-from tree import Node, Slots, Tree
+from .eyes import PythonEyes, RustEyes, Seen
+from .pools import Owner, Pool
+from .tree import Node, Slots, Tree
 
 ROOT_REFUSED = "RefusedRoot"
 
@@ -32,11 +32,9 @@ class TargetCrashed(Exception):
 class Change:
     """One difference between the picture and the core: `what` on `node`, for `component` on `tier` where it fits."""
 
-    __slots__ = ("what", "node", "component", "tier", "other")
+    __slots__ = ("component", "node", "other", "tier", "what")
 
-    def __init__(
-        self, what: str, node: Node, component: str = "", tier: str = "", other: Node | None = None
-    ) -> None:
+    def __init__(self, what: str, node: Node, component: str = "", tier: str = "", other: Node | None = None) -> None:
         self.what, self.node, self.component, self.tier, self.other = what, node, component, tier, other
 
     def __repr__(self) -> str:
@@ -53,7 +51,8 @@ class Base:
     def __init__(self, core: Any, policy: str, device_pages: int, host_pages: int, options: dict[str, Any]) -> None:
         self.core, self.policy, self.options = core, policy, options
         self.write_back = policy == "write_back"
-        self.page, self.window = core.page_size, core.window
+        self.page: int = core.page_size
+        self.window: int = core.window
         self.components: tuple[str, ...] = core.components
         self.eyes: PythonEyes | RustEyes = PythonEyes(core) if core.kind == "python" else RustEyes(core)
         self.dead: str | None = None
@@ -124,8 +123,8 @@ class Base:
     def boundary(self, node: Node) -> Node:
         """The topmost node of the sliding window that ends at `node`."""
         top = node
-        for top in node.window(self.window):
-            pass
+        for above in node.window(self.window):
+            top = above
         return top
 
     # ---- frees ----
@@ -189,8 +188,7 @@ class Base:
         self._provide = provide
         by_key = {entry.key: entry for entry in seen}
         for entry in seen:
-            node = self.tree.keys.get(entry.key)
-            if node is not None:
+            if entry.key in self.tree.keys:
                 continue
             parent = self.tree.keys[entry.parent]
             lower = next((c for c in parent.children.values() if self._below(c, entry, by_key)), None)
@@ -236,9 +234,7 @@ class Base:
                 pool.move(slots, ("node", node.id))
                 self.row("move", tier, component, slots, ("node", node.id))
 
-    def _differences(
-        self, node: Node, entry: Seen, changes: list[Change], told: dict[Node, set[str]]
-    ) -> None:
+    def _differences(self, node: Node, entry: Seen, changes: list[Change], told: dict[Node, set[str]]) -> None:
         for name in entry.device:
             if name not in node.device:
                 changes.append(Change("came", node, name, "device"))
@@ -344,7 +340,8 @@ class Base:
         """Add an event.
 
         `nodes`: the nodes it is about (their states are shown in any case, and those of all nodes that changed since
-        they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` and of the event's holder.
+        they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` and of the
+        event's holder.
         `hide`: components whose locks are shown by a later event of the same transition.
         """
         nodes = list(nodes)
@@ -411,11 +408,13 @@ class Base:
         return state
 
     def _settled(self, node: Node) -> bool:
-        """Full on both tiers, arrived, not pending, not pinned: a tracked entry of any other node is stale and legal."""
+        """Full on both tiers, arrived, not pending, not pinned: any other tracked entry is stale, and legal."""
         device, host = node.device.get("full"), node.host.get("full")
         if not device or not host or node.pin is not None or node.pending is not None:
             return False
-        return device[0] not in self.pools["device", "full"].landing and host[0] not in self.pools["host", "full"].landing
+        return (
+            device[0] not in self.pools["device", "full"].landing and host[0] not in self.pools["host", "full"].landing
+        )
 
     # ---- violations ----
 

@@ -1,17 +1,36 @@
-"""The controller: SGLang's cache, rewritten once for all its releases around whichever tree core (inside the environment)."""
+"""The controller: what SGLang's cache does, once for all its releases, around either core (inside the environment)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from base import Refused, TargetCrashed
-from op_storage import Storage
-from tree import Node, Tree
+from .base import Refused, TargetCrashed
+from .op_storage import Storage
+from .tree import Node, Tree
 
-OPERATIONS = (
-    "match lock unlock release_window forward insert backup load_back evict evict_host reclaim prefetch "
-    "finish_prefetch storage_backup step poll fail abort reset audit nodes"
-).split()
+OPERATIONS = [
+    "match",
+    "lock",
+    "unlock",
+    "release_window",
+    "forward",
+    "insert",
+    "backup",
+    "load_back",
+    "evict",
+    "evict_host",
+    "reclaim",
+    "prefetch",
+    "finish_prefetch",
+    "storage_backup",
+    "step",
+    "poll",
+    "fail",
+    "abort",
+    "reset",
+    "audit",
+    "nodes",
+]
 
 
 class Controller(Storage):
@@ -20,7 +39,11 @@ class Controller(Storage):
     def run(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Do operation `name`; never raises."""
         if name not in OPERATIONS:
-            return {"ok": False, "error": {"type": "RefusedOperation", "message": f"no operation {name!r}"}, "events": []}
+            return {
+                "ok": False,
+                "error": {"type": "RefusedOperation", "message": f"no operation {name!r}"},
+                "events": [],
+            }
         if self.dead is not None:
             message = f"the core is dead: {self.dead}"
             return {"ok": False, "error": {"type": "TargetCrashed", "message": message}, "events": []}
@@ -71,7 +94,11 @@ class Controller(Storage):
         found = {}
         for node in self.tree.nodes.values():
             if node.parent is not None:
-                found[str(node.id)] = {"parent": node.parent.id, "tokens": list(node.prefix()), "state": self._state(node)}
+                found[str(node.id)] = {
+                    "parent": node.parent.id,
+                    "tokens": list(node.prefix()),
+                    "state": self._state(node),
+                }
         return {"nodes": found}
 
     def op_audit(self) -> dict[str, Any]:
@@ -116,8 +143,12 @@ class Controller(Storage):
                     if held[tier, name].setdefault(slot, node.id) != node.id:
                         problems.append(f"slot {slot} of the {pool} is in nodes {held[tier, name][slot]} and {node.id}")
                     if pool.owner[slot] != ("node", node.id):
-                        problems.append(f"slot {slot} of the {pool} is in node {node.id} and owned by {pool.owner[slot]}")
+                        problems.append(
+                            f"slot {slot} of the {pool} is in node {node.id} and owned by {pool.owner[slot]}"
+                        )
                     if slot not in pool.landing and pool.content[slot] != code:
                         problems.append(f"slot {slot} of the {pool} has wrong bytes for node {node.id}")
                 if theirs is not None and theirs[tier].get(name, slots) != slots:
-                    problems.append(f"the core has slots {theirs[tier][name]} for {name} of node {node.id}, not {slots}")
+                    problems.append(
+                        f"the core has slots {theirs[tier][name]} for {name} of node {node.id}, not {slots}"
+                    )

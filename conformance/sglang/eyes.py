@@ -21,7 +21,18 @@ class Seen:
     """
 
     __slots__ = (
-        "key", "parent", "length", "tokens", "handle", "device", "host", "lock", "host_lock", "pin", "pending", "tracked",
+        "device",
+        "handle",
+        "host",
+        "host_lock",
+        "key",
+        "length",
+        "lock",
+        "parent",
+        "pending",
+        "pin",
+        "tokens",
+        "tracked",
     )  # fmt: skip
 
     def __init__(self, key: Any, parent: Any, length: int) -> None:

@@ -12,6 +12,7 @@ A plain ``import sglang`` needs a GPU stack. The tree cores need almost none of 
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -20,19 +21,51 @@ import sys
 import types
 from typing import Any
 
-STUBS = (
-    "torchvision sgl_kernel flashinfer torchao llguidance outlines vllm deep_gemm transformers triton zmq pybase64 PIL "
-    "compressed_tensors xgrammar uvloop aiohttp fastapi setproctitle huggingface_hub prometheus_client"
-).split()
+STUBS = [
+    "torchvision",
+    "sgl_kernel",
+    "flashinfer",
+    "torchao",
+    "llguidance",
+    "outlines",
+    "vllm",
+    "deep_gemm",
+    "transformers",
+    "triton",
+    "zmq",
+    "pybase64",
+    "PIL",
+    "compressed_tensors",
+    "xgrammar",
+    "uvloop",
+    "aiohttp",
+    "fastapi",
+    "setproctitle",
+    "huggingface_hub",
+    "prometheus_client",
+]
 """Top-level packages that no tree core calls."""
 
-SGLANG_STUBS = (
-    "kernels jit_kernel srt.configs srt.layers srt.distributed srt.server_args srt.model_executor "
-    "srt.hardware_backend srt.managers.schedule_batch srt.managers.cache_controller srt.managers.io_struct "
-    "srt.disaggregation.base srt.mem_cache.memory_pool srt.mem_cache.swa_memory_pool "
-    "srt.mem_cache.memory_pool_host srt.mem_cache.pool_host srt.mem_cache.deepseek_v4_memory_pool "
-    "srt.utils.hf_transformers_utils"
-).split()
+SGLANG_STUBS = [
+    "kernels",
+    "jit_kernel",
+    "srt.configs",
+    "srt.layers",
+    "srt.distributed",
+    "srt.server_args",
+    "srt.model_executor",
+    "srt.hardware_backend",
+    "srt.managers.schedule_batch",
+    "srt.managers.cache_controller",
+    "srt.managers.io_struct",
+    "srt.disaggregation.base",
+    "srt.mem_cache.memory_pool",
+    "srt.mem_cache.swa_memory_pool",
+    "srt.mem_cache.memory_pool_host",
+    "srt.mem_cache.pool_host",
+    "srt.mem_cache.deepseek_v4_memory_pool",
+    "srt.utils.hf_transformers_utils",
+]
 """Modules of sglang (below ``sglang.``) that no tree core calls, with everything below them."""
 
 COMPONENTS = ("full", "swa", "mamba")
@@ -115,10 +148,10 @@ def open_release(source: str) -> None:
     os.environ["SGLANG_RUST_BUILD_MODE"] = "never"
     package = types.ModuleType("sglang")
     package.__path__ = [os.path.join(source, "sglang")]
-    package.__version__ = os.path.basename(source.rstrip("/")).removeprefix("sglang-")
+    package.__dict__["__version__"] = os.path.basename(source.rstrip("/")).removeprefix("sglang-")
     sys.modules["sglang"] = package
     sys.meta_path.insert(0, _StubFinder())
-    import torch  # noqa: F401  (first: the Rust core needs its libraries resident)
+    import torch
 
     torch.set_num_threads(1)
 
@@ -225,7 +258,9 @@ def build(
         classes = {"full": package.FullComponent, "swa": package.SWAComponent, "mamba": package.MambaComponent}
         cache = _Cache(page_size, allocator, tuple(core.types.values()), swa, pool)
         made = {core.types[name]: classes[name](cache, params) for name in components}
-        core.tree = module("mem_cache.unified_cache.unified_tree_core").UnifiedTreeCore(params, made)
+        python_core = module("mem_cache.unified_cache.unified_tree_core")
+        python_core.compute_node_hash_values = _page_hashes
+        core.tree = python_core.UnifiedTreeCore(params, made)
     else:
         raise CannotLoad(f"no core is called {kind!r} (python, rust)")
     core.tree.set_hicache_enabled()
@@ -235,6 +270,19 @@ def build(
     if swa:
         core.tree.has_swa_host_pool = True
     return core
+
+
+def _page_hashes(node: Any, page_size: int) -> list[str]:
+    """A chained hash for each page of a node, in place of the core's own, which would compile a C++ extension.
+
+    Hashes name pages in storage and nothing else: ownership does not depend on them.
+    """
+    last = (node.parent.hash_value or [""])[-1] if node.parent is not None else ""
+    tokens, found = node.key.token_ids, []
+    for first in range(0, len(node.key), page_size):
+        last = hashlib.sha256(f"{last} {list(tokens[first : first + page_size])}".encode()).hexdigest()
+        found.append(last)
+    return found
 
 
 def _init_params(**wanted: Any) -> Any:

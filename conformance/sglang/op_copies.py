@@ -1,4 +1,4 @@
-"""Copies between device and host: write-through and write-back backups, load-backs, their acks (inside the environment).
+"""Copies between device and host: backups under each policy, load-backs, their acks (runs inside the environment).
 
 A copy is queued, executed later (`step`, or at the latest by its ack) and acknowledged in the order of the queue, as
 the server polls them. Its bytes move when it is executed, slot by slot, and are compared with what was written there.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from base import Change, Refused, TargetCrashed
-from op_evictions import Evictions
-from pools import Pool
-from tree import Node, Slots
+from .base import Change, Refused, TargetCrashed
+from .op_evictions import Evictions
+from .pools import Pool
+from .tree import Node, Slots
 
 
 class Copy:
     """A copy in flight: parts of ``(source pool, slots, target pool, slots, what the bytes must say)``."""
 
-    __slots__ = ("holder", "kind", "parts", "done", "handle")
+    __slots__ = ("done", "handle", "holder", "kind", "parts")
 
     def __init__(self, kind: str, holder: int, handle: Any) -> None:
         self.kind, self.holder, self.handle = kind, holder, handle
@@ -43,7 +43,10 @@ class Copy:
                     wrong = here
                 target.content[there] = value
             if wrong is not None:
-                report("wrong bytes", f"the {self.kind} of holder {self.holder} reads other bytes in slot {wrong} of {source}")
+                report(
+                    "wrong bytes",
+                    f"the {self.kind} of holder {self.holder} reads other bytes in slot {wrong} of {source}",
+                )
 
     def finish(self) -> None:
         """Take the marks off the pools."""
@@ -55,7 +58,7 @@ class Copy:
 class Backup:
     """A backup in flight, as the server books it: by the handle it was made for."""
 
-    __slots__ = ("copy", "handle", "receipt", "publish")
+    __slots__ = ("copy", "handle", "publish", "receipt")
 
     def __init__(self, copy: Copy, handle: Any, receipt: Any, publish: list[Any]) -> None:
         self.copy, self.handle, self.receipt, self.publish = copy, handle, receipt, publish
@@ -65,6 +68,7 @@ class Copies(Evictions):
     """Backups and load-backs."""
 
     def start_operations(self) -> None:
+        """Set up what is empty when nothing is in flight."""
         super().start_operations()
         self.writes: list[Copy] = []
         self.loads: list[Copy] = []
@@ -74,9 +78,11 @@ class Copies(Evictions):
         self._anchors: dict[Any, int] = {}
 
     def holder_of_load(self, anchor: Any) -> int:
+        """The load-back that the core names by its anchor (-1 when there is none: a mark without a holder)."""
         return self._anchors.get(anchor, -1)
 
     def holder_of_backup(self, ack: Any) -> int:
+        """The backup that the core names by its ack (-1 when there is none)."""
         return self._acks.get(ack, -1)
 
     # ---- backup ----
@@ -115,6 +121,7 @@ class Copies(Evictions):
         return any(name in node.device and name not in node.host for name in self.components[1:])
 
     def backup_now(self, handle: Any) -> bool:
+        """Back one node up and wait for it; whether a copy was made."""
         if self.backups:
             self.drain_backups()
         if self.backup_chain([handle], write_back=True) == 0:
@@ -123,6 +130,7 @@ class Copies(Evictions):
         return True
 
     def backup_chain(self, handles: list[Any], write_back: bool) -> int:
+        """Back nodes up in order, stopping at the first that cannot; the tokens of the last (0 when one could not)."""
         written = 0
         for handle in handles:
             if not hasattr(self.core.tree, "finish_load_back") and self.call("is_backuped", handle):
@@ -219,9 +227,9 @@ class Copies(Evictions):
             self.emit("begin_backup", args, [change.node], rows="all" if not aux else "own", hide=self.components[1:])
         for change in aux:
             self.came(change)
-            args = {"node": change.node.id, "component": change.component, "holder": holder}
+            given = {"node": change.node.id, "component": change.component, "holder": holder}
             hide = () if change is aux[-1] else self.components[1:]
-            self.emit("backup_aux", args, [change.node, node], rows="own", hide=hide)
+            self.emit("backup_aux", given, [change.node, node], rows="own", hide=hide)
         self.evictions([change for change in changes if change.what != "came"])
 
     def _spread(
@@ -253,12 +261,14 @@ class Copies(Evictions):
         return list(dict.fromkeys([*covered, handle] if handle not in covered else covered))
 
     def split_pending(self, ack: Any, old: Any, new: list[Any]) -> None:
+        """A node of a backup in flight was split: its ack covers both parts."""
         backup = self.backups.get(ack)
         if backup is not None and old in backup.publish:
             at = backup.publish.index(old)
             backup.publish[at : at + 1] = new
 
     def drain_backups(self) -> None:
+        """Wait for every backup in flight and deliver its ack."""
         while self.writes:
             self._ack_backup()
 
@@ -316,10 +326,14 @@ class Copies(Evictions):
         count = full.host_indices.numel()
         if count == 0 and not transfers:
             if wanted:
-                reason = f"empty although {', '.join(f'{name} of node {each.id}' for each, name in wanted)} is on the host"
+                reason = (
+                    f"empty although {', '.join(f'{name} of node {each.id}' for each, name in wanted)} is on the host"
+                )
                 self.emit("commit_load_back", args, [node], outcome="refused", reason=reason)
             self._call_off(node, receipt, host_receipt, "refuse_load_back", args)
-            raise Refused("RefusedLoadBack", "the cache loads nothing" + (" although there is something" if wanted else ""))
+            raise Refused(
+                "RefusedLoadBack", "the cache loads nothing" + (" although there is something" if wanted else "")
+            )
         slots = self._device_room(count, transfers, holder)
         self.call("dec_lock_ref", handle, receipt)
         if slots is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actions import Actions
-from base import Change, Refused
-from tree import Node
+from .actions import Actions
+from .base import Change, Refused
+from .tree import Node
 
 
 class Evictions(Actions):
@@ -36,7 +36,7 @@ class Evictions(Actions):
 
     def evict(self, wanted: dict[str, int]) -> dict[str, int]:
         """Evict `wanted` slots by component; return what was freed."""
-        tracker = {which: 0 for which in self.core.types.values()}
+        tracker = dict.fromkeys(self.core.types.values(), 0)
         for name, which in self.core.types.items():
             count = wanted.get(name, 0)
             if tracker[which] >= count:

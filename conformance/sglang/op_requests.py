@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from base import ROOT_REFUSED, Base, Change, Refused
-from tree import Node, Slots, content
+from .base import ROOT_REFUSED, Base, Change, Refused
+from .tree import Node, Slots, content
 
 
 class Lock:
     """A request's lock: the receipt of the core, and the slots under it."""
 
-    __slots__ = ("holder", "node", "receipt", "released", "slots", "inserted")
+    __slots__ = ("holder", "inserted", "node", "receipt", "released", "slots")
 
     def __init__(self, holder: int, node: Node, receipt: Any) -> None:
         self.holder, self.node, self.receipt = holder, node, receipt
@@ -24,6 +24,7 @@ class Requests(Base):
     """Operations of requests, and the actions that the core hands to its cache."""
 
     def start_operations(self) -> None:
+        """Set up what is empty when no request is there."""
         super().start_operations()
         self.locks: dict[int, Lock] = {}
 
@@ -138,7 +139,9 @@ class Requests(Base):
         if lock.released:
             raise Refused("RefusedReleased", f"holder {holder} has given back its window")
         if self._window_receipt(lock.receipt) is None:
-            raise Refused("RefusedShort", f"the lock of holder {holder} covers less than a window: never given back early")
+            raise Refused(
+                "RefusedShort", f"the lock of holder {holder} covers less than a window: never given back early"
+            )
         # The core gives back the Mamba lock of the node with it, from the release on that has such receipts.
         anchored = hasattr(lock.receipt, "node_id")
         self._unguard(lock, ("swa", "mamba") if anchored else ("swa",))
@@ -292,7 +295,7 @@ class Requests(Base):
             self.row("take", "device", name, slots, owner)
         return slots
 
-    def _give_back(self, keep: Any, length: int, start: int, value: Slots) -> int:
+    def _give_back(self, keep: bool | int, length: int, start: int, value: Slots) -> int:
         """Free the request's own SWA slots before its floor; return the floor in tokens."""
         if "swa" not in self.components or keep is True:
             return 0
@@ -312,9 +315,7 @@ class Requests(Base):
             self.pools["device", "mamba"].content[slots[0]] = content(code, -7)
         return slots
 
-    def _pump(
-        self, tokens: list[int], value: Slots, start: int, floor: int, mamba: Slots | None, inserted: int
-    ) -> Any:
+    def _pump(self, tokens: list[int], value: Slots, start: int, floor: int, mamba: Slots | None, inserted: int) -> Any:
         """Run the core's resumable insert, executing each step's actions at its barrier."""
         self._value, self._path = value, tuple(tokens)
         self._mamba_given = mamba
@@ -372,9 +373,7 @@ class Requests(Base):
                     self.emit("insert_leaf", {"parent": node.parent.id, "leaf": node.id}, [node.parent, node])
                 else:
                     self.emit("unevict", {"node": node.id}, [node])
-            elif change.what == "came" and change.tier == "device":
-                others.append(change)
-            elif change.what != "leaf":
+            elif (change.what == "came" and change.tier == "device") or change.what != "leaf":
                 others.append(change)
         for change in others:
             if change.what == "came" and change.tier == "device":
@@ -396,6 +395,6 @@ class Requests(Base):
         """Evict from device (see `evictions.py`)."""
         raise NotImplementedError
 
-    def evictions(self, changes: list[Change], drop: bool = False) -> None:
+    def evictions(self, changes: list[Change], drop: Node | None = None) -> None:
         """Emit what an eviction did (see `evictions.py`)."""
         raise NotImplementedError

@@ -10,15 +10,15 @@ import hashlib
 from inspect import signature
 from typing import Any
 
-from base import Change, Refused
-from op_copies import Copies
-from tree import Node, Slots, content
+from .base import Change, Refused
+from .op_copies import Copies
+from .tree import Node, Slots, content
 
 
 class Prefetch:
     """A prefetch in flight: its anchor with the receipt of the host lock, its tokens and its reservation."""
 
-    __slots__ = ("holder", "node", "receipt", "tokens", "full", "transfers", "staged", "done")
+    __slots__ = ("done", "full", "holder", "node", "receipt", "staged", "tokens", "transfers")
 
     def __init__(self, holder: int, node: Node, receipt: Any, tokens: tuple[int, ...]) -> None:
         self.holder, self.node, self.receipt, self.tokens = holder, node, receipt, tokens
@@ -32,6 +32,7 @@ class Storage(Copies):
     """Prefetches and storage backups."""
 
     def start_operations(self) -> None:
+        """Set up what is empty when nothing is in flight."""
         super().start_operations()
         self.prefetches: dict[int, Prefetch] = {}
         self.stores: list[tuple[int, Node, Any]] = []
@@ -96,15 +97,15 @@ class Storage(Copies):
         if pages >= window:
             return window * self.page
         # A shorter fetch is a whole window only when it starts at the root, and only later releases take it.
-        if prefetch.node.parent is None and hasattr(self.core.tree, "finish_load_back") and self._later():
+        if prefetch.node.parent is None and hasattr(self.core.tree, "backfill_missing_hash_values"):
             return pages * self.page
         return 0
 
-    def _later(self) -> bool:
-        return "backfill_missing_hash_values" in dir(self.core.tree)
-
     def _prefetch_transfer(self, name: str, prefetch: Prefetch, slots: Slots) -> list[Any]:
-        which, wanted = self.core.types[name], {"token_ids": list(prefetch.tokens), "prefetch_tokens": len(prefetch.tokens)}
+        which, wanted = (
+            self.core.types[name],
+            {"token_ids": list(prefetch.tokens), "prefetch_tokens": len(prefetch.tokens)},
+        )
         if "staging_tokens" in signature(self.core.tree.build_hicache_transfers).parameters:
             wanted["staging_tokens"] = len(slots)
         else:
@@ -186,10 +187,10 @@ class Storage(Copies):
                 parent = change.node.parent
                 assert parent is not None
                 if change.node in new:
-                    args = {"parent": parent.id, "leaf": change.node.id, "holder": holder}
-                    self.emit("insert_host", args, [parent, change.node])
+                    given = {"parent": parent.id, "leaf": change.node.id, "holder": holder}
+                    self.emit("insert_host", given, [parent, change.node])
                 else:  # a later release gives a node that is on device alone its host copy back
-                    args = {"node": change.node.id, "component": "full", "holder": holder}
+                    args: dict[str, Any] = {"node": change.node.id, "component": "full", "holder": holder}
                     self.emit("attach_host_aux", args, [change.node])
         self.evictions([c for c in rest if c.what not in ("came", "leaf")])
 
@@ -280,6 +281,7 @@ class Storage(Copies):
         return {"holder": before + 1}
 
     def store(self, handle: Any) -> None:
+        """Begin to write a node's host copies to storage; nothing when it has none."""
         spec = self.call("build_storage_backup_spec", handle, False)
         if spec is None:
             return
@@ -304,7 +306,10 @@ class Storage(Copies):
             pool = self.pools["host", name]
             for slot, code in zip(read, codes[name], strict=True):
                 if pool.content[slot] != code:
-                    self.report("wrong bytes", f"the storage write of holder {holder} reads other bytes in slot {slot} of {pool}")
+                    self.report(
+                        "wrong bytes",
+                        f"the storage write of holder {holder} reads other bytes in slot {slot} of {pool}",
+                    )
                     break
             pool.end_copy(read, holder)
         self.call("dec_host_lock_ref", handle, receipt)
@@ -315,6 +320,7 @@ class Storage(Copies):
         self.emit("fail_storage_backup" if failed else "ack_storage_backup", {"holder": holder}, [node])
 
     def queues(self) -> list[tuple[str, list[Any], Any]]:
+        """The queues of copies in flight with what delivers the next ack of each."""
         return [*super().queues(), ("storage", self.stores, self._ack_store)]
 
     # ---- faults ----

@@ -81,7 +81,7 @@ class Pool:
             if self.locks[slot]:
                 self._report(
                     "freed under a lock",
-                    f"slot {slot} of the {self} ({owner[0]} {owner[1]}) is freed under {self.locks[slot]} request locks",
+                    f"slot {slot} of the {self} ({owner[0]} {owner[1]}) is freed, {self.locks[slot]} requests lock it",
                 )
             if owner[0] == "node":
                 self.released[slot] = owner[1]

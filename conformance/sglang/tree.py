@@ -29,8 +29,23 @@ class Node:
     """
 
     __slots__ = (
-        "id", "handle", "key", "parent", "children", "tokens", "start", "device", "host", "lock", "host_lock",
-        "pin", "pending", "tracked", "stored", "shown", "codes",
+        "children",
+        "codes",
+        "device",
+        "handle",
+        "host",
+        "host_lock",
+        "id",
+        "key",
+        "lock",
+        "parent",
+        "pending",
+        "pin",
+        "shown",
+        "start",
+        "stored",
+        "tokens",
+        "tracked",
     )  # fmt: skip
 
     def __init__(self, number: int, handle: Any, key: Any, parent: Node | None, tokens: tuple[int, ...]) -> None:

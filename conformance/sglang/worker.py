@@ -12,11 +12,16 @@ import logging
 import os
 import sys
 import traceback
+import types
 from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+if not __package__:
+    # Run as a script there is no package around this file, and pinproof is not installed here: make one of the folder.
+    __package__ = "pinproof_sglang"
+    sys.modules[__package__] = types.ModuleType(__package__)
+    sys.modules[__package__].__path__ = [os.path.dirname(os.path.abspath(__file__))]
 
-import loader  # noqa: E402
+from . import loader
 
 POLICIES = ("write_back", "write_through", "write_through_selective")
 
@@ -68,7 +73,7 @@ class Worker:
         **options: Any,
     ) -> dict[str, Any]:
         """A fresh core and empty pools; answers what this target can do."""
-        from controller import OPERATIONS, Controller
+        from .controller import OPERATIONS, Controller
 
         if policy not in POLICIES:
             return _error("ArgumentError", f"no policy {policy!r} ({', '.join(POLICIES)})")
@@ -110,7 +115,7 @@ def main() -> None:
     # What the core logs about a full host pool or a dropped prefetch is told by events.
     logging.disable(logging.CRITICAL)
     loader.open_release(options.source)
-    import orjson
+    import orjson  # type: ignore[import-not-found, unused-ignore]
 
     worker = Worker(options.source, options.core)
     for line in sys.stdin.buffer:
@@ -124,6 +129,7 @@ def main() -> None:
             answer = worker.numbered(request)
         protocol.write(orjson.dumps(answer) + b"\n")
         protocol.flush()
+    os._exit(0)  # tearing torch down takes seconds and is of no use
 
 
 if __name__ == "__main__":
