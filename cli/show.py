@@ -1,0 +1,151 @@
+"""`pinproof show`: a trace, scenario or report as something people look at."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+import webbrowser
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..model.errors import BadArgument
+from ..view import markdown, page, perfetto, sarif, terminal
+from ..view.sources import Source, open_source, tell
+from ..view.story import Event, Story
+from .options import Json
+from .report import Tick, Verdict, finish, out, progress, verdict_line
+
+FORMATS = {"html": ".html", "markdown": ".md", "sarif": ".sarif", "perfetto": ".json"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(rich_help_panel="Look at what happened")(show)
+
+
+def show(
+    source: Annotated[str, typer.Argument(help="A trace, scenario, counterexample or report; or a scenario's name.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; its ending chooses the format.")
+    ] = None,
+    form: Annotated[str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, whatever the ending.")] = None,
+    judged: Annotated[bool, typer.Option("--judge/--no-judge", help="Hold the events to the protocol.")] = True,
+    megabytes: Annotated[float, typer.Option(help="Room for steps; those around the violation stay.")] = 8.0,
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a page of a trace, scenario, counterexample or report: one file, no network.
+
+    Example: pinproof show trace.ndjson -o page.html
+    """
+    if not 0.01 <= megabytes <= 16:
+        raise BadArgument(f"--megabytes is {megabytes}: a page has room for 0.01 to 16")
+    path = find(source)
+    chosen = format_of(output, form)
+    with progress("reading", quiet=json) as tick:
+        opened = open_source(path)
+        opened.events = counted(opened, tick)
+        told = tell(opened, judged=judged, budget=int(megabytes * 1_000_000))
+    written = output or (None if form and form != "html" else Path(path.stem + ".html"))
+    text = render(told, chosen, str(path))
+    if written is not None:
+        try:
+            written.write_text(text, "utf-8")
+        except OSError as error:
+            raise BadArgument(f"{written}: {error.strerror}") from error
+        if browse:
+            webbrowser.open(written.resolve().as_uri())
+    payload = as_json(told, written, len(text))
+    finish(payload, as_json=json, show=lambda: report(told, written, text))
+
+
+def find(source: str) -> Path:
+    """The file, or the scenario of that name in the catalogue.
+
+    Raises:
+        BadArgument: there is neither.
+    """
+    path = Path(source)
+    if path.exists():
+        return path
+    if path.suffix in ("", ".toml") and len(path.parts) == 1:
+        known = Path(str(resources.files("pinproof.specs"))) / "scenarios" / f"{path.stem}.toml"
+        if known.exists():
+            return known
+    raise BadArgument(f"{source}: no such file, and no scenario of that name")
+
+
+def format_of(output: Path | None, form: str | None) -> str:
+    """The format that the option or the ending asks for.
+
+    Raises:
+        BadArgument: it is none of ours.
+    """
+    if form is not None:
+        if form not in FORMATS:
+            raise BadArgument(f"--format {form}: there is {', '.join(FORMATS)}")
+        return form
+    if output is None:
+        return "html"
+    endings = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".json": "perfetto"}
+    if output.suffix not in endings:
+        raise BadArgument(f"{output}: no format for the ending {output.suffix!r}; say --format")
+    return endings[output.suffix]
+
+
+def render(told: Story, form: str, uri: str) -> str:
+    """The story in a format."""
+    match form:
+        case "markdown":
+            return markdown.story(told)
+        case "sarif":
+            found = sarif.finding_of(told, uri, lines=uri.endswith("json"))
+            return json_module.dumps(sarif.sarif([found] if found else []), indent=1) + "\n"
+        case "perfetto":
+            return json_module.dumps(perfetto.perfetto(told)) + "\n"
+    return page.render(told)
+
+
+def as_json(told: Story, written: Path | None, size: int) -> dict[str, Any]:
+    """The JSON of the verb."""
+    return {
+        "verdict": verdict_of(told),
+        "file": None if written is None else str(written),
+        "characters": size,
+        "steps": told.overview.total,
+        "kept": len(told.steps),
+        "at": told.at,
+        "violation": None if told.violation is None else page.violation_data(told.violation),
+    }
+
+
+def verdict_of(told: Story) -> Verdict:
+    """Violated where something is wrong in the story."""
+    return "holds" if told.violation is None else "violated"
+
+
+def report(told: Story, written: Path | None, text: str) -> None:
+    """The screen."""
+    if written is None:
+        out.print(text, markup=False, end="")
+        return
+    if told.violation is not None:
+        inside = told.at is not None and told.first <= told.at < told.first + len(told.steps)
+        step = told.steps[told.at - told.first] if inside and told.at is not None else None
+        out.print(terminal.breach(told.violation, step))
+    kept = "" if len(told.steps) == told.overview.total else f", {len(told.steps):,} of them on the page"
+    verdict_line(verdict_of(told), f"{told.overview.total:,} steps{kept}; {written} ({len(text) / 1e6:.1f} MB)")
+
+
+def counted(source: Source, tick: Tick) -> Iterator[Event]:
+    """The events of a source, with a count and a rate on the way."""
+    begun, number = time.monotonic(), 0
+    for number, event in enumerate(source.events, 1):
+        if number % 2000 == 0:
+            rate = number / max(1e-6, time.monotonic() - begun)
+            tick(number, 0, f"{number:,} events, {rate:,.0f} a second")
+        yield event
