@@ -109,16 +109,30 @@ class Writer:
         """The statements of one step of an action."""
         match step:
             case Guard(formula=formula):
-                return [f"if not ({self.formula(formula)}):", f"    return {number}"]
+                return self._guard(number, formula)
+            case Freeze(index=index, region=Region(kind="one", args=(node,), condition=Const())):
+                return [f"r{index} = ({_term(node)},)"]
             case Freeze(index=index, region=region):
-                return [f"r{index} = list({self.region(region)})"]
+                source = self.region(region)
+                listed = f"[*{source}]" if isinstance(region.condition, Const) else f"[{source[1:-1]}]"
+                return [f"r{index} = {listed}"]
             case Assign(relation=relation, value=value, region=None, holder=Var() as holder):
                 return [f"{_name(relation)}.{'add' if value else 'discard'}({_term(holder)})"]
+            case Assign(relation=relation, value=False, region=Region(kind="held_by") as region, holder=Var() as holder) if (
+                region.relation == relation and region.args == (holder,) and isinstance(region.condition, Const)
+            ):
+                return [f"touched.update({_name(relation)}.release({_term(holder)}))"]
+            case Assign(relation=relation, value=value, region=Region(kind="frozen") as region, holder=None) if isinstance(
+                region.condition, Const
+            ):
+                verb = "update" if value else "difference_update"
+                return [f"touched.update(r{region.base}); {_name(relation)}.{verb}(r{region.base})"]
             case Assign(relation=relation, value=value, region=Region() as region, holder=holder):
                 verb = "add" if value else "discard"
                 who = "" if holder is None else f", {_term(holder)}"
+                source = self.region(region)
                 return [
-                    f"for m in tuple({self.region(region)}):",
+                    f"for m in {source if source == f'r{region.base}' else f'tuple({source})'}:",
                     f"    touched.add(m); {_name(relation)}.{verb}(m{who})",
                 ]
             case Inherit(relation=relation, node=node, heir=heir) if relation.sorts == (NODE, HOLDER):
@@ -132,6 +146,20 @@ class Writer:
             case Prune(region=region):
                 return [f"s.prune(tuple({self.region(region)}))"]
         raise AssertionError(step)
+
+    def _guard(self, number: int, formula: Formula) -> list[str]:
+        """Return `number` unless the formula holds. A plain loop is faster than an expression that loops."""
+        lines = []
+        for part in conjuncts(formula):
+            match part:
+                case Not(body=SomeNode(region=Region(condition=Const()) as region, var=var, body=body)):
+                    source = self.region(region, body)
+                    lines += [f"for {var.name} in {source}:", f"    if {self.formula(body)}:", f"        return {number}"]
+                case Not(body=body):
+                    lines += [f"if {self.formula(body)}:", f"    return {number}"]
+                case _:
+                    lines += [f"if not ({self.formula(part)}):", f"    return {number}"]
+        return lines
 
     def prologue(self, body: list[str]) -> list[str]:
         """Bindings of the relations that `body` mentions."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import product, takewhile
 from typing import Literal
 
-from .algebra import TRUE, Action, Formula, Guard, Relation, Var, conjuncts
+from .algebra import TRUE, Action, Formula, Freeze, Guard, ParameterKind, Relation, Var, conjuncts
 from .concrete import compile_action, compile_formula, domain
 from .errors import BadArgument, UnknownName
 from .instance import Instance, instance
@@ -39,7 +39,7 @@ class Outcome:
 
     verdict: Verdict
     guard: Guard | None = None
-    touched: frozenset[int] = frozenset()
+    touched: Set[int] = frozenset()
 
     def __bool__(self) -> bool:
         return self.verdict == "done"
@@ -59,7 +59,7 @@ class ReferenceMachine:
         self.components = self.instance.setting.components
         relations = self.instance.relations
         self.state = State(relations)
-        self._run = {name: _compiled_action(a, relations) for name, a in self.instance.actions.items()}
+        self._plans = {name: _plan(a, relations) for name, a in self.instance.actions.items()}
         self._busy = compile_formula(busy(_HOLDER), (_HOLDER,), relations)
 
     def step(self, name: str, args: Mapping[str, int]) -> Outcome:
@@ -69,23 +69,62 @@ class ReferenceMachine:
             UnknownName: this instance has no such action.
             BadArgument: the arguments are not the action's.
         """
-        action = self.instance.actions.get(name)
-        if action is None:
-            raise UnknownName("action", name, list(self.instance.actions))
-        if args.keys() != {q.var.name for q in action.parameters}:
-            wanted = ", ".join(q.var.name for q in action.parameters)
-            raise BadArgument(f"{name} takes ({wanted}), got ({', '.join(args)})")
-        for parameter in action.parameters:
-            if (words := self._misfit(parameter.kind, args[parameter.var.name])) is not None:
-                return Outcome("senseless", Guard("expect", parameter.var.name, TRUE, f"{parameter.var.name} {words}"))
+        plan, values = self._prepare(name, args)
+        if (misfit := self._misfits(plan, values)) is not None:
+            return misfit
         touched: set[int] = set()
-        failed = self._run[name](self.state, touched, *(args[q.var.name] for q in action.parameters))
+        failed = plan.run(self.state, touched, *values)
         if failed < 0:
-            touched.update(args[q.var.name] for q in action.parameters if q.var.sort == "node")
-            return Outcome("done", None, frozenset(touched))
-        guard = action.steps[failed]
-        assert isinstance(guard, Guard)
-        return Outcome(_BY_GUARD[guard.kind], guard)
+            touched.update(values[i] for i in plan.nodes)
+            return Outcome("done", None, touched)
+        return _stopped(plan, failed)
+
+    def allows(self, name: str, args: Mapping[str, int]) -> Outcome:
+        """What `step` would decide before it changes anything: done means that nothing stands in the action's way.
+
+        Raises as `step` does.
+        """
+        plan, values = self._prepare(name, args)
+        if (misfit := self._misfits(plan, values)) is not None:
+            return misfit
+        failed = plan.decide(self.state, set(), *values)
+        return Outcome("done") if failed < 0 else _stopped(plan, failed)
+
+    def force(self, name: str, args: Mapping[str, int]) -> bool:
+        """Do the action whatever forbids it, to follow somebody who did; the state may be beyond the protocol then.
+
+        False, and nothing done, if its nodes are not there to do it with. Raises as `step` does.
+        """
+        plan, values = self._prepare(name, args)
+        if any(kind != "idle" and self._misfit(kind, values[at]) is not None for at, kind in plan.checked):
+            return False
+        plan.force(self.state, set(), *values)
+        return True
+
+    def _prepare(self, name: str, args: Mapping[str, int]) -> tuple[_Plan, list[int]]:
+        plan = self._plans.get(name)
+        if plan is None:
+            raise UnknownName("action", name, list(self._plans))
+        try:
+            values = [args[n] for n in plan.names]
+        except KeyError:
+            values = []
+        if len(values) != len(args) or len(values) != len(plan.names):
+            raise BadArgument(f"{name} takes ({', '.join(plan.names)}), got ({', '.join(args)})")
+        return plan, values
+
+    def _misfits(self, plan: _Plan, values: list[int]) -> Outcome | None:
+        live = self.state.marks["live"]
+        for at, kind in plan.checked:
+            value = values[at]
+            if kind == "idle":
+                fits = not self._busy(self.state, value)
+            else:
+                fits = (value in live) != (kind == "fresh") and (value != 0 or kind != "inner")
+            if not fits:
+                name = plan.names[at]
+                return Outcome("senseless", Guard("expect", name, TRUE, f"{name} {self._misfit(kind, value)}"))
+        return None
 
     def _misfit(self, kind: str, value: int) -> str | None:
         in_tree = value in self.state.marks["live"]
@@ -135,6 +174,36 @@ def _compiled_rule(rule: Property, relations: tuple[Relation, ...]) -> Callable[
     return compile_formula(rule.formula, rule.variables, relations)
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An action, ready to run: `decide` is its guards up to the first change, `force` its changes without guards."""
+
+    action: Action
+    names: tuple[str, ...]
+    checked: tuple[tuple[int, ParameterKind], ...]
+    nodes: tuple[int, ...]
+    run: Callable[..., int]
+    decide: Callable[..., int]
+    force: Callable[..., int]
+
+
 @cache
-def _compiled_action(action: Action, relations: tuple[Relation, ...]) -> Callable[..., int]:
-    return compile_action(action, relations)
+def _plan(action: Action, relations: tuple[Relation, ...]) -> _Plan:
+    parameters = action.parameters
+    decision = tuple(takewhile(lambda s: isinstance(s, Guard | Freeze), action.steps))
+    changes = tuple(s for s in action.steps if not isinstance(s, Guard))
+    return _Plan(
+        action,
+        tuple(q.var.name for q in parameters),
+        tuple((i, q.kind) for i, q in enumerate(parameters) if q.kind != "any"),
+        tuple(i for i, q in enumerate(parameters) if q.var.sort == "node"),
+        compile_action(action, relations),
+        compile_action(replace(action, steps=decision), relations),
+        compile_action(replace(action, steps=changes), relations),
+    )
+
+
+def _stopped(plan: _Plan, at: int) -> Outcome:
+    guard = plan.action.steps[at]
+    assert isinstance(guard, Guard)
+    return Outcome(_BY_GUARD[guard.kind], guard)

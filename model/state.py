@@ -37,8 +37,12 @@ class Pairs:
 
     def add(self, node: int, holder: int) -> None:
         """Relate the two; again does no harm."""
-        self.by_node.setdefault(node, set()).add(holder)
-        self.by_holder.setdefault(holder, set()).add(node)
+        for table, key, other in ((self.by_node, node, holder), (self.by_holder, holder, node)):
+            members = table.get(key)
+            if members is None:
+                table[key] = {other}
+            else:
+                members.add(other)
 
     def discard(self, node: int, holder: int) -> None:
         """Unrelate the two, if they were related."""
@@ -48,6 +52,18 @@ class Pairs:
                 members.discard(other)
                 if not members:
                     del table[key]
+
+    def release(self, holder: int) -> Set[int]:
+        """Unrelate the holder from all its nodes; returns them."""
+        nodes = self.by_holder.pop(holder, None)
+        if nodes is None:
+            return _NOBODY
+        for node in nodes:
+            holders = self.by_node[node]
+            holders.discard(holder)
+            if not holders:
+                del self.by_node[node]
+        return nodes
 
     def copy(self, node: int, heir: int) -> None:
         """Whoever stands in the relation to `node` now does to `heir` too."""
