@@ -5,17 +5,19 @@ from __future__ import annotations
 import json as json_module
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..conformance.events import Event
 from ..model.errors import BadArgument
 from ..view import markdown, page, perfetto, sarif, terminal
-from ..view.sources import Source, open_source, tell
-from ..view.story import Event, Story
+from ..view.source import tell
+from ..view.sources import open_source
+from ..view.story import Story
 from .options import Json
 from .report import Tick, Verdict, finish, out, progress, verdict_line
 
@@ -47,9 +49,9 @@ def show(
     path = find(source)
     chosen = format_of(output, form)
     with progress("reading", quiet=json) as tick:
-        opened = open_source(path)
-        opened.events = counted(opened, tick)
-        told = tell(opened, judged=judged, budget=int(megabytes * 1_000_000))
+        opened = open_source(path, judged=judged)
+        opened.events = counted(opened.events, tick)
+        told = tell(opened, budget=int(megabytes * 1_000_000))
     written = output or (None if form and form != "html" else Path(path.stem + ".html"))
     text = render(told, chosen, str(path))
     if written is not None:
@@ -118,8 +120,7 @@ def as_json(told: Story, written: Path | None, size: int) -> dict[str, Any]:
         "characters": size,
         "steps": told.overview.total,
         "kept": len(told.steps),
-        "at": told.at,
-        "violation": None if told.violation is None else page.violation_data(told.violation),
+        "violations": [{"step": position, **page.violation_data(found)} for position, found in told.violations],
     }
 
 
@@ -141,10 +142,10 @@ def report(told: Story, written: Path | None, text: str) -> None:
     verdict_line(verdict_of(told), f"{told.overview.total:,} steps{kept}; {written} ({len(text) / 1e6:.1f} MB)")
 
 
-def counted(source: Source, tick: Tick) -> Iterator[Event]:
-    """The events of a source, with a count and a rate on the way."""
+def counted(events: Iterable[Event], tick: Tick) -> Iterator[Event]:
+    """The events, with a count and a rate on the way."""
     begun, number = time.monotonic(), 0
-    for number, event in enumerate(source.events, 1):
+    for number, event in enumerate(events, 1):
         if number % 2000 == 0:
             rate = number / max(1e-6, time.monotonic() - begun)
             tick(number, 0, f"{number:,} events, {rate:,.0f} a second")

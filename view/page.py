@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ..model.state import ROOT_NODE
 from ..model.vocabulary import relations
 from .judge import Violation
-from .story import Lane, Step, Story, Tree
+from .story import Lane, Step, Story
+from .tree import Tree
 from .words import shorten
 
 MAX_NODES = 4_000
@@ -55,8 +56,7 @@ def data_of(story: Story) -> dict[str, object]:
         "steps": [_step(step) for step in story.steps],
         "lanes": [_lane(lane) for lane in story.lanes],
         "overview": {"width": story.overview.width, "rows": story.overview.rows},
-        "at": story.at,
-        "violation": None if story.violation is None else violation_data(story.violation),
+        "violations": [{"at": at, **violation_data(violation)} for at, violation in story.violations],
         "relations": {r.name: r.words for r in relations(story.components)},
         "reproduce": shorten(story.reproduce),
         "note": shorten(story.note),
@@ -112,8 +112,8 @@ def _nodes_to_show(story: Story) -> Tree:
     wanted: dict[int, None] = {ROOT_NODE: None}
     for step in story.steps:
         wanted.update(dict.fromkeys(step.nodes))
-    if story.violation is not None:
-        wanted.update(dict.fromkeys(story.violation.nodes))
+    for _, violation in story.violations:
+        wanted.update(dict.fromkeys(violation.nodes))
     for node in [*wanted, *story.base]:
         if node not in wanted and len(wanted) >= MAX_NODES:
             break

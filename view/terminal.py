@@ -1,6 +1,6 @@
 """Two trees side by side in a terminal, with only the differences lit, and a violation in a few lines.
 
-Trees are the plain data of `story`: `{node: {"parent": 0, "full": "DH", "lock.full": 1, "pin": 7, …}}`. Nothing in
+Trees are the plain data of `tree`: `{node: {"parent": 0, "full": "DH", "lock.full": 1, "pin": 7, …}}`. Nothing in
 them is taken for markup. Colours are rich's to give or withhold: none when not a terminal, none with NO_COLOR.
 """
 
@@ -15,8 +15,9 @@ from rich.text import Text
 from ..model.state import ROOT_NODE, State
 from ..model.vocabulary import COMPONENTS, Component
 from .judge import Violation
-from .sources import tree_of
-from .story import Flat, Step, Tree, difference
+from .source import tree_of
+from .story import Step
+from .tree import Flat, Tree, difference
 from .words import shorten
 
 NEARBY = 24

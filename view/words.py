@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal
 
 from ..model.vocabulary import COMPONENTS, Component
@@ -93,6 +94,7 @@ LONG = 2_000
 """Longer strings are cut where people look: a field of a megabyte tells nobody anything."""
 
 
+@cache
 def split_name(action: str, component: object = None) -> tuple[str, Component | None]:
     """Name and component of an action: `evict_host_aux.swa` is `evict_host_aux` and `swa`."""
     name, _, suffix = action.partition(".")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pinproof.view.judge import Judge
 from pinproof.view.page import render
-from pinproof.view.sources import open_source, tell
-from pinproof.view.story import Event, Teller
+from pinproof.view.reports import from_steps
+from pinproof.view.source import tell
+from pinproof.view.sources import open_source
 
 SCRIPT = [
     ("insert_leaf", {"parent": 0, "leaf": 1}),
@@ -35,10 +35,9 @@ HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a short story with a violation."""
-    components = ("full", "swa")
-    teller = Teller(components, Judge("write_back", components))
-    events = (Event(i, action, args) for i, (action, args) in enumerate(SCRIPT))
-    story = teller.tell(events, title="Early reclaim", header={"policy": "write_back"}, reproduce="pinproof replay x")
+    rows = [{"action": action, "args": args} for action, args in SCRIPT]
+    steps = {"policy": "write_back", "components": "full+swa", "title": "Early reclaim", "step": rows}
+    story = tell(from_steps(steps, "x", "pinproof replay x"))
     assert story.at == AT
     file = tmp_path_factory.mktemp("pages") / "scenario.html"
     file.write_text(render(story))
@@ -71,7 +70,7 @@ def test_a_page_with_a_violation_opens_there_and_says_why(clean: Any, scenario: 
     clean.open(scenario)
     assert step(clean) == AT
     told = clean.run("document.getElementById('breach').innerText")
-    for words in ("only when: not pinned", "load_back_pending(n3, h)", "node 3 is pinned by load-back 2", "replay x"):
+    for words in ("reclaim_duplicate only when", "tracked_duplicate(n3)", "node 3 is pinned by load-back 2", "replay x"):
         assert words in told
     assert clean.run("document.getElementById('verdict').textContent") == "violated"
 
@@ -156,13 +155,13 @@ def test_nothing_from_a_trace_becomes_markup(clean: Any, tmp_path: Path) -> None
             "post": {"1": {"full": "D"}},
         },
         {"seq": 1, "action": HOSTILE, "args": {"node": 1}, "outcome": "refused", "reason": HOSTILE, "post": {}},
-        {"seq": 2, "action": "demote", "args": {"node": 1}, "tag": "x" * 1_000_000, "post": {"1": {"full": HOSTILE}}},
+        {"seq": 2, "action": "demote", "args": {"node": 1, HOSTILE: HOSTILE}, "outcome": "done", "tag": "x" * 1_000_000},
     ]
     trace = tmp_path / "hostile.ndjson"
     trace.write_text("\n".join(json.dumps(row) for row in [header, *events]) + "\n")
     text = render(tell(open_source(trace)))
     assert len(text) < 300_000
-    page = tmp_path / "hostile.html"
+    page = tmp_path / "<img src=x onerror=alert(1)>.html"
     page.write_text(text)
     for number in range(3):
         clean.open(page, f"#step={number}&filter=%3Cimg%20src=x%3E")

@@ -8,6 +8,7 @@ const LANES = DATA.lanes.map((l) => ({
   holder: l[0], kind: l[1], begin: l[2], commit: l[3], end: l[4], how: l[5], node: l[6],
 }));
 const LANE_OF = new Map(LANES.map((l) => [l.holder, l]));
+const WRONG = new Map(DATA.violations.map((v) => [v.at, v]));
 const FIRST = DATA.first, LAST = DATA.first + STEPS.length - 1;
 const NODE_ARGS = ["node", "leaf", "parent", "prefix", "top"];
 

@@ -1,6 +1,6 @@
 // Ties the parts together: the selected step, the filter, keys, the address, light and dark.
 const world = new World();
-const state = { pos: FIRST, nodes: new Set(), holders: new Set(), shown: STEPS.map((s) => s.pos), toggle: toggleFilter };
+const state = { pos: FIRST, nodes: new Set(), holders: new Set(), shown: STEPS.map((s) => s.pos), toggle: toggleFilter, which: 0 };
 const timeline = new Timeline(byId("lanes"), byId("overview"), go);
 const tree = new TreeView(byId("tree"), (node) => node !== 0 && toggleFilter(String(node)));
 const list = new StepList(byId("list"), go);
@@ -10,12 +10,14 @@ function draw() {
   world.go(state.pos);
   byId("seq").value = step.seq;
   byId("now").textContent = step.words + (step.refused !== undefined ? " — refused" : "");
-  byId("now").classList.toggle("wrong", state.pos === DATA.at);
+  byId("now").classList.toggle("wrong", WRONG.has(state.pos));
+  const which = DATA.violations.findIndex((v) => v.at === state.pos);
+  if (which >= 0 && which !== state.which) { state.which = which; drawBreach(byId("breach"), which, go, toggleFilter); }
   timeline.draw(state);
   list.draw(state.shown, state.pos);
   tree.draw(world, step, state);
   drawDetail(byId("detail"), step, world, go);
-  byId("to-violation").setAttribute("aria-pressed", state.pos === DATA.at ? "true" : "false");
+  byId("to-violation").setAttribute("aria-pressed", WRONG.has(state.pos) ? "true" : "false");
   for (const button of document.querySelectorAll("[data-go=first],[data-go=back]")) button.disabled = state.pos <= state.shown[0];
   for (const button of document.querySelectorAll("[data-go=last],[data-go=on]")) button.disabled = state.pos >= state.shown[state.shown.length - 1];
   remember(step);
@@ -35,8 +37,14 @@ function move(by) {
 }
 const WAYS = {
   first: () => go(state.shown[0]), last: () => go(state.shown[state.shown.length - 1]),
-  back: () => move(-1), on: () => move(1), violation: () => DATA.at !== null && go(DATA.at),
+  back: () => move(-1), on: () => move(1), violation: nextViolation,
 };
+
+/** To the violation; from there to the next one. */
+function nextViolation() {
+  const places = DATA.violations.map((v) => v.at).filter((at) => at >= FIRST && at <= LAST);
+  if (places.length) go(places[(places.indexOf(state.pos) + 1) % places.length]);
+}
 
 function setFilter(text) {
   state.nodes = new Set();
@@ -111,14 +119,14 @@ function legend() {
 function start() {
   byId("title").textContent = DATA.title;
   byId("facts").append(...DATA.facts.map(([k, v]) => el("span", {}, el("b", {}, k.replaceAll("_", " ")), ` ${v}`)));
-  const bad = DATA.violation !== null, kept = STEPS.length < DATA.total;
+  const bad = DATA.violations.length > 0, kept = STEPS.length < DATA.total;
   byId("verdict").className = `verdict ${bad ? "bad" : "good"}`;
   byId("verdict").textContent = bad ? "violated" : "nothing wrong";
-  byId("to-violation").hidden = DATA.at === null || !STEPS.length;
+  byId("to-violation").hidden = !bad || !STEPS.length;
   const notes = [DATA.note, kept ? `The trace has ${DATA.total.toLocaleString("en")} steps; this page keeps ${STEPS.length.toLocaleString("en")} of them, ${bad ? "around the violation" : "the last ones"}, and an overview of all.` : ""].filter(Boolean);
   byId("note").hidden = !notes.length;
   byId("note").textContent = notes.join(" ");
-  drawBreach(byId("breach"), go, toggleFilter);
+  drawBreach(byId("breach"), 0, go, toggleFilter);
   let theme = "";
   try { theme = localStorage.getItem("pinproof-theme") || ""; } catch { /* as above */ }
   setTheme(theme);
@@ -142,7 +150,7 @@ function start() {
   window.addEventListener("hashchange", recall);
   new ResizeObserver(() => { timeline.draw(state); list.fill(); }).observe(byId("list"));
   window.addEventListener("resize", () => timeline.draw(state));
-  if (DATA.at !== null && DATA.at <= LAST) state.pos = DATA.at;
+  if (bad) state.pos = Math.max(FIRST, Math.min(LAST, DATA.violations[0].at));
   recall();
 }
 start();

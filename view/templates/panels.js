@@ -27,14 +27,14 @@ class StepList {
       const step = STEPS[this.shown[i] - FIRST], on = step.pos === this.pos;
       const classes = ["line", step.family];
       if (on) classes.push("on");
-      if (step.pos === DATA.at) classes.push("wrong");
+      if (WRONG.has(step.pos)) classes.push("wrong");
       if (step.refused !== undefined) classes.push("refused");
       rows.push(el("div", {
         role: "option", id: `line-${step.pos}`, class: classes.join(" "), style: `top:${i * LINE}px`, title: step.words,
         "aria-selected": on ? "true" : "false", "aria-setsize": this.shown.length, "aria-posinset": i + 1,
         onclick: () => this.onGo(step.pos),
       }, el("span", { class: "seq" }, String(step.seq)), el("span", { class: "what" }, step.words),
-      step.refused !== undefined ? el("em", {}, "refused") : null, step.pos === DATA.at ? el("em", { class: "bad" }, "violation") : null));
+      step.refused !== undefined ? el("em", {}, "refused") : null, WRONG.has(step.pos) ? el("em", { class: "bad" }, "violation") : null));
     }
     this.space.replaceChildren(...rows);
     this.host.setAttribute("aria-activedescendant", `line-${this.pos}`);
@@ -101,20 +101,21 @@ function operation(lane, step, world, go) {
     rows.length ? el("ul", {}, rows) : null);
 }
 
-function drawBreach(host, go, toggle) {
-  const v = DATA.violation;
+function drawBreach(host, which, go, toggle) {
+  const v = DATA.violations[which];
   if (!v) return;
   host.hidden = false;
-  const inside = DATA.at !== null && DATA.at >= FIRST && DATA.at <= LAST, step = inside ? STEPS[DATA.at - FIRST] : null;
+  const step = v.at >= FIRST && v.at <= LAST ? STEPS[v.at - FIRST] : null;
   const facts = v.facts.map((f) => el("li", {}, linked(f.words, toggle)));
   const parts = [
     el("div", { class: "lead" }, el("h2", { id: "breach-title" }, v.title),
-      step ? el("button", { type: "button", class: "alarm", onclick: () => go(DATA.at) }, `at step ${step.seq}`) : null),
+      step ? el("button", { type: "button", class: "alarm", onclick: () => go(v.at) }, `at step ${step.seq}`) : null,
+      DATA.violations.length > 1 ? el("span", { class: "soft" }, `${which + 1} of ${DATA.violations.length}; v goes to the next`) : null),
     step ? el("p", { class: "did" }, step.words, step.refused !== undefined ? " — refused" : "", ".") : null,
     el("dl", {},
       el("div", {}, el("dt", {}, "Rule"), el("dd", {}, v.words, " ", el("code", { class: "id" }, v.rule))),
       v.conjunct ? el("div", {}, el("dt", {}, "False here"), el("dd", {}, el("code", { class: "false" }, v.conjunct))) : null,
-      facts.length ? el("div", {}, el("dt", {}, v.kind === "false-conflict" ? "As it is" : "Because"), el("dd", {}, el("ul", {}, facts))) : null,
+      facts.length ? el("div", {}, el("dt", {}, v.kind === "permissiveness" ? "As it is" : "Because"), el("dd", {}, el("ul", {}, facts))) : null,
       v.source ? el("div", {}, el("dt", {}, "From"), el("dd", {}, v.source)) : null,
       DATA.reproduce ? el("div", {}, el("dt", {}, "Again"), el("dd", { class: "again" }, el("code", {}, DATA.reproduce), copyButton(DATA.reproduce))) : null),
   ];

@@ -45,7 +45,7 @@ class Timeline {
     const x = (pos) => (pos - this.from + 0.5) * this.ppx;
     const drawing = svg("svg", { width, height, class: "drawing", "aria-hidden": "true" });
     drawing.append(this.band(x(state.pos), height, "cursor"));
-    if (DATA.at !== null && DATA.at >= this.from && DATA.at <= to) drawing.append(this.band(x(DATA.at), height, "wrong"));
+    for (const at of WRONG.keys()) if (at >= this.from && at <= to) drawing.append(this.band(x(at), height, "wrong"));
     for (let i = 0; i <= lanes.length; i++) {
       drawing.append(svg("line", { class: "rule", x1: 0, x2: width, y1: TOP + i * ROW, y2: TOP + i * ROW }));
     }
@@ -125,7 +125,7 @@ class Timeline {
       columns,
       svg("rect", { class: "kept", x: FIRST * scale, y: 0, width: Math.max(2, STEPS.length * scale), height }),
       svg("rect", { class: "view", x: this.from * scale, y: 0.5, width: Math.max(3, (to - this.from + 1) * scale), height: height - 1, rx: 2 }));
-    if (DATA.at !== null) drawing.append(svg("line", { class: "wrong", x1: DATA.at * scale, x2: DATA.at * scale, y1: 0, y2: height }));
+    for (const at of WRONG.keys()) drawing.append(svg("line", { class: "wrong", x1: at * scale, x2: at * scale, y1: 0, y2: height }));
     drawing.addEventListener("click", (e) => {
       const pos = Math.round((e.clientX - drawing.getBoundingClientRect().left) / scale);
       this.onGo(Math.max(FIRST, Math.min(LAST, pos)));

@@ -38,7 +38,7 @@ class TreeView {
     const everything = new Set([...world.nodes.keys(), ...ghosts.keys()]);
     if (this.all || everything.size <= FEW) return everything;
     const found = new Set([0]);
-    const seeds = [...stepNodes(step), ...focus.nodes, ...(step.pos === DATA.at ? DATA.violation.nodes : [])];
+    const seeds = [...stepNodes(step), ...focus.nodes, ...(WRONG.has(step.pos) ? WRONG.get(step.pos).nodes : [])];
     for (const holder of focus.holders) for (const nodes of (world.held.get(holder) || new Map()).values()) seeds.push(...[...nodes].slice(0, 40));
     for (const node of seeds) for (const n of ghosts.has(node) ? [node, ...world.path(ghosts.get(node).parent)] : world.path(node)) found.add(n);
     for (const node of [...found]) {
@@ -54,7 +54,7 @@ class TreeView {
     if (Object.keys(change).length || ghost) classes.push("touched");
     if (ghost) classes.push("gone");
     if (focus.nodes.has(node)) classes.push("focus");
-    if (step.pos === DATA.at && DATA.violation.nodes.includes(node)) classes.push("accused");
+    if (WRONG.has(step.pos) && WRONG.get(step.pos).nodes.includes(node)) classes.push("accused");
     const guides = trail.map((more, i) => el("i", { class: i === trail.length - 1 ? (more ? "tee" : "ell") : more ? "bar" : "gap", "aria-hidden": "true" }));
     const name = el("button", {
       type: "button", class: "node", title: node === 0 ? "The root" : `Filter by node ${node}`,

@@ -1,0 +1,162 @@
+"""Scenarios, counterexamples, explorations and ITF traces as stories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from ..conformance.checker import Checker
+from ..conformance.events import Event, NodeState, event_args
+from ..model.errors import BadArgument, ModelError
+from ..model.instance import Instance, instance
+from ..model.machine import ReferenceMachine
+from ..model.mutants import mutant as mutant_of
+from ..model.state import ROOT_NODE, State
+from ..model.vocabulary import Component, Policy, relations
+from .judge import Judge, Replay, Violation
+from .source import Source, seen, setting, state_of, tree_of
+from .why import Fact
+
+
+def from_steps(data: Mapping[str, Any], name: str, reproduce: str = "") -> Source:
+    """A scenario: policy, components, and a list of actions called `step`, `steps`, `event`, `events` or `trace`.
+
+    Raises:
+        BadArgument: there is no such list, or a step is none.
+    """
+    rows = next((data[k] for k in ("step", "steps", "event", "events", "trace") if isinstance(data.get(k), list)), None)
+    if rows is None:
+        raise BadArgument(f"{name}: no list of steps")
+    policy, components = setting(data, name)
+    title = str(data.get("title") or data.get("words") or data.get("name") or name)
+    judge = Judge(Checker(policy, components, complete=False))
+    events = told_by(ReferenceMachine(policy, components), rows, name)
+    about: dict[str, object] = {"policy": policy, "components": "+".join(components)}
+    for key in ("report", "source"):
+        if isinstance(data.get(key), str):
+            about[key] = data[key]
+    return Source(title, components, events, judge, about, reproduce=reproduce)
+
+
+def told_by(machine: ReferenceMachine, rows: Iterable[Mapping[str, Any]], where: str) -> Iterator[Event]:
+    """Steps as events: what the model does is what is seen. From the first that it does not do on, nothing is seen."""
+    lost = False
+    for seq, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not isinstance(row.get("action"), str):
+            raise BadArgument(f"{where}, step {seq}: no action")
+        args = {k: v for k, v in row.get("args", {}).items() if isinstance(v, int)}
+        component = row.get("args", {}).get("component")
+        full = f"{row['action']}.{component}" if component else row["action"]
+        name, shown = event_args(full, args)
+        refused = row.get("outcome") == "refused"
+        post: dict[int, NodeState | None] = {}
+        if not lost and not refused:
+            try:
+                outcome = machine.step(full, {**args, **_window(machine, full, args)})
+                post = {n: seen(machine.state, n, machine.components) for n in sorted(outcome.touched)}
+                post.pop(ROOT_NODE, None) if not outcome else None
+                lost = not outcome
+            except ModelError:
+                lost = True
+        reason = str(row.get("reason") or "")
+        yield Event(seq, name, shown, "refused" if refused else "done", reason, [], post, str(row.get("tag") or ""))
+
+
+def from_counterexample(data: Mapping[str, Any]) -> Source:
+    """A counterexample to induction: one step, from a state that need not be reachable."""
+    obligation = str(data.get("obligation", ""))
+    policy, components = setting(data, obligation)
+    start = state_of(data["before"], components)
+    nodes = set(start.marks["live"])
+    post: dict[int, NodeState | None] = {}
+    if data.get("after"):
+        after = state_of(data["after"], components)
+        post = {n: seen(after, n, components) for n in sorted(nodes | after.marks["live"])}
+    subject, action = str(data.get("subject", "")), str(data.get("action") or "start")
+    facts = tuple(Fact(str(part), _named(str(part))) for part in data.get("false", ()))
+    kind = {"consecution": "property", "initiation": "property", "necessity": "false conflict"}
+    violation = Violation(
+        kind.get(str(data.get("kind")), str(data.get("kind"))), subject, str(data.get("words", "")), "", facts,
+        source=obligation,
+    )  # fmt: skip
+    machine = ReferenceMachine(policy, components)
+    machine.state = start
+    name, args = event_args(action, dict(data.get("args", {})))
+    again = f"pinproof prove --policy {policy} --components {'+'.join(components)}"
+    note = "A counterexample to induction: the state before the step has every property, but may not be reachable."
+    return Source(
+        f"{action} breaks {subject}", components, [Event(0, name, args, "done", post=post)], Replay(machine),
+        {"obligation": obligation}, {0: violation}, tree_of(start, components), again, note,
+    )  # fmt: skip
+
+
+def from_exploration(data: Mapping[str, Any]) -> Source:
+    """A shortest counterexample from the explorer."""
+    found, name = data["violation"], str(data["name"])
+    policy, components = _instance_name(name)
+    rows = list(found["trace"])
+    told = ", ".join(f"{k} {v}" for k, v in found.get("args", {}).items())
+    facts = (Fact(f"it fails for {told}", _named(told)),) if told else ()
+    violation = Violation(str(found.get("kind")), str(found["rule"]), str(found["words"]), "", facts)
+    known = _protocol(policy, components, data.get("mutant"))
+    about: dict[str, object] = {k: data[k] for k in ("mutant", "nodes", "holders", "states") if data.get(k)}
+    again = f"pinproof explore --policy {policy} --components {'+'.join(components)}"
+    again += "".join(f" --{k} {data[k]}" for k in ("nodes", "holders", "mutant") if data.get(k))
+    return Source(
+        f"A shortest way to break {found['rule']}", components, told_by(ReferenceMachine(known), rows, name),
+        Replay(ReferenceMachine(known)), {"policy": policy, "components": "+".join(components), **about},
+        {max(0, len(rows) - 1): violation}, None, again,
+    )  # fmt: skip
+
+
+def from_itf(data: Mapping[str, Any], name: str) -> Source:
+    """A trace in the Informal Trace Format, as `pinproof explore --itf` writes it."""
+    meta = data.get("#meta", {})
+    policy, components = _instance_name(str(meta.get("source", "")).rpartition(" ")[2])
+    events: list[Event] = []
+    before: set[int] = set()
+    for state in data["states"]:
+        now = _itf_state(state, components)
+        live = set(now.marks["live"])
+        if state.get("action"):
+            post = {n: seen(now, n, components) for n in sorted(live | before)}
+            action, args = event_args(str(state["action"]), state.get("args", {}))
+            done = state.get("outcome") in (None, "", "done")
+            events.append(Event(len(events), action, args, "done", post=post if done else {}))
+        before = live
+    judge = Judge(Checker(policy, components, complete=False))
+    about: dict[str, object] = {"policy": policy, "components": "+".join(components)}
+    return Source(str(meta.get("description") or name), components, events, judge, about)
+
+
+def _instance_name(name: str) -> tuple[Policy, tuple[Component, ...]]:
+    policy, _, parts = name.partition("/")
+    return setting({"policy": policy, "components": parts.partition(" ")[0]}, name)
+
+
+def _protocol(policy: Policy, components: tuple[Component, ...], mutant: object) -> Instance:
+    if not mutant:
+        return instance(policy, components)
+    return mutant_of(str(mutant)).instance(policy, components)
+
+
+def _itf_state(data: Mapping[str, Any], components: tuple[Component, ...]) -> State:
+    facts: dict[str, list[list[int]]] = {}
+    for relation in relations(components):
+        members = data.get(relation.name, {}).get("#set", [])
+        facts[relation.name] = [m["#tup"] if isinstance(m, dict) else [m] for m in members]
+    parents = {str(n): p for n, p in data.get("parent", {}).get("#map", [])}
+    return state_of({"parents": parents, "facts": facts}, components)
+
+
+def _window(machine: ReferenceMachine, name: str, args: Mapping[str, int]) -> dict[str, int]:
+    action = machine.instance.actions.get(name)
+    wants = action is not None and any(q.var.name == "boundary" for q in action.parameters)
+    return {"boundary": args.get("node", ROOT_NODE)} if wants and "boundary" not in args else {}
+
+
+def _named(words: str) -> tuple[int, ...]:
+    """The nodes that a sentence names."""
+    parts = words.replace(",", " ").replace(".", " ").split()
+    return tuple(dict.fromkeys(int(b) for a, b in pairwise(parts) if a in "node n m" and b.isdigit()))
