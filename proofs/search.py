@@ -214,12 +214,13 @@ class Search:
             if self.universe.symmetry:
                 canon = self._canons.get(shape) or self._canons.setdefault(shape, Canon(self.universe.layout, shape))
                 columns = canon(xp, columns)
-            keys, checks = self._hashes(shape, columns)
+            keys, checks = self.hashes(shape, columns)
             for new in self.visited.add(keys, checks):
                 rows = np.stack([xp.get(xp.take(c, new)) for c in (*columns, links)])
                 self._pending.add(shape, rows, len(self.visited.runs))
 
-    def _hashes(self, shape: Shape, columns: list[Array]) -> tuple[Array, Array | None]:
+    def hashes(self, shape: Shape, columns: list[Array]) -> tuple[Array, Array | None]:
+        """The two hashes of states of one shape; only the first where it is exact."""
         if self.visited.exact:
             return hashed(columns, 0, 0), None
         seeds = self._seeds.get(shape)
@@ -252,7 +253,7 @@ class Search:
             last = min(total, first + step)
             rows = stored.read(first, last) if isinstance(stored, Stored) else stored[:, first:last]
             if found.runs:
-                keys, checks = self._hashes(shape, [self.xp.put(r) for r in rows[:-1]])
+                keys, checks = self.hashes(shape, [self.xp.put(r) for r in rows[:-1]])
                 rows = rows[:, ~self.xp.get(self.visited.older(keys, checks, found.runs))]
             if rows.shape[1]:
                 yield rows
@@ -286,7 +287,7 @@ class Search:
         for block in blocks:
             for first in range(0, block.n, self.limits.flush):
                 rows = block.read(first, min(block.n, first + self.limits.flush))
-                for _ in self.visited.add(*self._hashes(block.shape, [self.xp.put(r) for r in rows])):
+                for _ in self.visited.add(*self.hashes(block.shape, [self.xp.put(r) for r in rows])):
                     pass
 
     def calls_to(self, hit: Hit) -> list[int]:
