@@ -80,14 +80,19 @@ def _build(policy: Policy, components: tuple[Component, ...]) -> Instance:
 
 def compose(setting: Setting, text: Mapping[str, Entry]) -> Instance:
     """An instance from a given text: the protocol's own, or a faulty one (see mutants.py)."""
+    properties = tuple(found for family in CATALOGUE.values() for found in family.members(setting))
+    return Instance(setting, tuple(relations(setting.components)), record(setting, text), properties)
+
+
+def record(setting: Setting, text: Mapping[str, Entry]) -> dict[str, Action]:
+    """The actions of a text, or of a part of it, as they read under `setting`."""
     actions: dict[str, Action] = {}
     for name, entry in text.items():
         if setting.policy in entry.policies:
             for component in setting.aux if entry.per_aux else (None,):
                 made = _record(name, entry, setting, component)
                 actions[made.name] = made
-    properties = tuple(found for family in CATALOGUE.values() for found in family.members(setting))
-    return Instance(setting, tuple(relations(setting.components)), actions, properties)
+    return actions
 
 
 def _record(name: str, entry: Entry, setting: Setting, component: Component | None) -> Action:

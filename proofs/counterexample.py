@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, Protocol
 
-import z3
+import z3  # type: ignore[import-untyped]
 
 from ..model.algebra import HOLDER, NODE, Action, Formula, Freeze, Guard, Relation, Var, conjuncts
 from ..model.concrete import compile_action, compile_formula
@@ -20,39 +20,16 @@ from ..model.errors import UnknownName
 from ..model.instance import Instance
 from ..model.properties import Property
 from ..model.state import State
-from ..model.words import fact, in_words, where
-from .obligations import Assume, Kind, Obligation, Script, script, script_names
-from .symbolic import HOLDER_SORT, NODE_SORT, ROOT_TERM, constant
+from ..model.words import in_words, where
+from .inductive import Assume
+from .obligations import Kind, Obligation, Script, script, script_names
+from .picture import Picture, picture
+from .symbolic import HOLDER_SORT, NODE_SORT, ROOT_TERM, Term, constant
 
 SIZES: tuple[tuple[int, int], ...] = tuple(
     sorted(((n, h) for n in range(1, 7) for h in range(1, 4)), key=lambda size: (sum(size), size))
 )
 """Numbers of nodes (the root included) and of holders that are tried, smallest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A small state: the parent of every node but the root (0), and the rows of every relation that has any."""
-
-    parents: dict[int, int]
-    facts: dict[str, list[list[int]]]
-
-    def state(self, relations: Sequence[Relation]) -> State:
-        """The same as a state that the reference machine can go on from."""
-        state = State(relations)
-        for node in sorted(self.parents, key=self._depth):
-            state.grow(node, self.parents[node])
-        for relation in relations:
-            rows = self.facts.get(relation.name, [])
-            if relation.name in state.pairs:
-                for node, holder in rows:
-                    state.pairs[relation.name].add(node, holder)
-            else:
-                state.marks[relation.name] = {row[0] for row in rows}
-        return state
-
-    def _depth(self, node: int) -> int:
-        return 0 if node not in self.parents else 1 + self._depth(self.parents[node])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +60,9 @@ class Search(Protocol):
         """The actions that lead there, with their arguments, or None if there are none within the bound."""
 
 
-def is_reached(example: Counterexample, instance: Instance, search: Search) -> Sequence[tuple[str, Mapping[str, int]]] | None:
+def is_reached(
+    example: Counterexample, instance: Instance, search: Search
+) -> Sequence[tuple[str, Mapping[str, int]]] | None:
     """How the state before the action comes about, as far as `search` can tell."""
     return search(instance, example.before.state(instance.relations))
 
@@ -121,8 +100,8 @@ def _script_of(instance: Instance, obligation: str) -> Script:
 class _Universe:
     """Constants that stand for all nodes and all holders there are (some may name the same one)."""
 
-    nodes: tuple[z3.ExprRef, ...]
-    holders: tuple[z3.ExprRef, ...]
+    nodes: tuple[Term, ...]
+    holders: tuple[Term, ...]
 
 
 def _bounded(text: Script, claim: Obligation, nodes: int, holders: int) -> tuple[z3.Solver, _Universe]:
@@ -137,9 +116,8 @@ def _bounded(text: Script, claim: Obligation, nodes: int, holders: int) -> tuple
     for entry in text.entries:
         if entry is claim:
             break
-        if isinstance(entry, Assume):
-            if claim.kind != "initiation":
-                solver.add(entry.formula)
+        if isinstance(entry, Assume) and claim.kind != "initiation":
+            solver.add(entry.formula)
     solver.add(claim.query)
     return solver, names
 
@@ -147,7 +125,9 @@ def _bounded(text: Script, claim: Obligation, nodes: int, holders: int) -> tuple
 def _plain(solver: z3.Solver, names: _Universe, relations: Sequence[Relation], text: Script) -> z3.ModelRef:
     """A model in which as little as possible is the case: what can be false, one after the other, is made so."""
     model = solver.model()
-    rows = [text.before.relations[r.name](*row) for r in relations for row in product(*(_domain(s, names) for s in r.sorts))]
+    rows = [
+        text.before.relations[r.name](*row) for r in relations for row in product(*(_domain(s, names) for s in r.sorts))
+    ]
     solver.push()
     while True:
         absent = [row for row in rows if z3.is_false(model.eval(row, model_completion=True))]
@@ -160,14 +140,16 @@ def _plain(solver: z3.Solver, names: _Universe, relations: Sequence[Relation], t
         model = solver.model()
 
 
-def _domain(sort: str, names: _Universe) -> tuple[z3.ExprRef, ...]:
+def _domain(sort: str, names: _Universe) -> tuple[Term, ...]:
     return names.nodes if sort == NODE else names.holders
 
 
 class _Reading:
     """Turns a z3 model into plain data, and runs the action on it with the concrete interpreter."""
 
-    def __init__(self, instance: Instance, text: Script, claim: Obligation, model: z3.ModelRef, names: _Universe) -> None:
+    def __init__(
+        self, instance: Instance, text: Script, claim: Obligation, model: z3.ModelRef, names: _Universe
+    ) -> None:
         self.instance, self.text, self.claim, self.model = instance, text, claim, model
         self.action: Action | None = instance.actions.get(text.name.removeprefix(f"{instance.name}/"))
         self.nodes = self._numbered(self._by_depth(self._distinct(names.nodes)), 0)
@@ -240,56 +222,46 @@ class _Reading:
         for relation in self.instance.relations:
             domains = [self.nodes if s == NODE else self.holders for s in relation.sorts]
             reading = self.text.before.relations[relation.name]
-            rows = [[d[t] for d, t in zip(domains, row, strict=True)] for row in product(*domains) if self._true(reading(*row))]
+            rows = [
+                [d[t] for d, t in zip(domains, row, strict=True)]
+                for row in product(*domains)
+                if self._true(reading(*row))
+            ]
             if rows:
                 facts[relation.name] = sorted(rows)
         return Picture(parents, facts)
 
-    def _by_depth(self, terms: list[z3.ExprRef]) -> list[z3.ExprRef]:
+    def _by_depth(self, terms: list[Term]) -> list[Term]:
         if self.claim.kind == "initiation":
             return terms
         above, live = self.text.before.ancestor, self.text.before.relations["live"]
 
-        def place(term: z3.ExprRef) -> tuple[bool, int]:
+        def place(term: Term) -> tuple[bool, int]:
             return not self._true(live(term)), sum(self._true(above(t, term)) for t in terms)
 
         return sorted(terms, key=place)
 
-    def _distinct(self, terms: Sequence[z3.ExprRef]) -> list[z3.ExprRef]:
-        found: dict[str, z3.ExprRef] = {}
+    def _distinct(self, terms: Sequence[Term]) -> list[Term]:
+        found: dict[str, Term] = {}
         for term in terms:
             found.setdefault(str(self._value(term)), term)
         return list(found.values())
 
     @staticmethod
-    def _numbered(terms: Sequence[z3.ExprRef], first: int) -> dict[z3.ExprRef, int]:
+    def _numbered(terms: Sequence[Term], first: int) -> dict[Term, int]:
         return {term: number for number, term in enumerate(terms, first)}
 
-    def _number(self, term: z3.ExprRef) -> int:
+    def _number(self, term: Term) -> int:
         table = self.nodes if term.sort() == NODE_SORT else self.holders
         value = self._value(term)
         return next((number for t, number in table.items() if self._value(t).eq(value)), 0)
 
-    def _value(self, term: z3.ExprRef) -> z3.ExprRef:
-        value: z3.ExprRef = self.model.eval(term, model_completion=True)
+    def _value(self, term: Term) -> Term:
+        value: Term = self.model.eval(term, model_completion=True)
         return value
 
-    def _true(self, formula: z3.ExprRef) -> bool:
-        return z3.is_true(self._value(formula))
-
-
-def picture(state: State) -> Picture:
-    """A concrete state as plain data."""
-    facts: dict[str, list[list[int]]] = {}
-    for relation in state.relations:
-        if relation.name in state.pairs:
-            by_node = state.pairs[relation.name].by_node
-            rows = [[node, holder] for node in by_node for holder in by_node[node]]
-        else:
-            rows = [[member] for member in state.marks[relation.name]]
-        if rows:
-            facts[relation.name] = sorted(rows)
-    return Picture(dict(sorted(state.parent.items())), facts)
+    def _true(self, formula: Term) -> bool:
+        return bool(z3.is_true(self._value(formula)))
 
 
 def _false_parts(rule: Property, values: Sequence[int], state: State, instance: Instance) -> Iterator[str]:
@@ -304,8 +276,3 @@ def _why(guard: Guard, names: Mapping[str, str]) -> str:
         assert isinstance(guard.danger, Formula)
         return f"refused although there is no danger: {in_words(guard.danger, names)}"
     return in_words(guard.formula, names)
-
-
-def named(relation: Relation, row: Sequence[int]) -> str:
-    """A row of a relation in words."""
-    return fact(relation, *(f"{s} {x}" for s, x in zip(relation.sorts, row, strict=True)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..model.vocabulary import PHASES
-from .counterexample import Counterexample, Picture
+from .counterexample import Counterexample
+from .picture import Picture
 
 _HELD = {
     "device_lock": "device lock",
@@ -53,15 +54,15 @@ def _rows(picture: Picture, components: Sequence[str]) -> Iterator[tuple[str, st
         yield f"holder {holder}", f"holder {holder}: {', '.join(phases[holder])}"
 
 
-def _below(
-    node: int, first: str, rest: str, picture: Picture, components: Sequence[str]
-) -> Iterator[tuple[str, str]]:
+def _below(node: int, first: str, rest: str, picture: Picture, components: Sequence[str]) -> Iterator[tuple[str, str]]:
     name = "root" if node == 0 else f"node {node}"
     yield f"node {node}", f"{first}{name}  {_cells(node, picture, components)}"
     children = sorted(n for n, parent in picture.parents.items() if parent == node)
     for child in children:
         last = child == children[-1]
-        yield from _below(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), picture, components)
+        yield from _below(
+            child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), picture, components
+        )
 
 
 def _cells(node: int, picture: Picture, components: Sequence[str]) -> str:

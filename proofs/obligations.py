@@ -7,13 +7,12 @@ exporting and rechecking with another solver are three folds over the same scrip
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-import z3
+import z3  # type: ignore[import-untyped]
 
 from ..model.algebra import (
     HOLDER,
@@ -27,15 +26,14 @@ from ..model.algebra import (
     Not,
     Or,
     Parameter,
-    Relation,
     Var,
     conjuncts,
 )
 from ..model.instance import Instance
-from ..model.properties import Property
 from ..model.protocol import Setting
 from ..model.vocabulary import PHASES, WRITE_THROUGH, busy, device_arrived, filling, host_arrived, reserved, stored
-from .symbolic import ROOT_TERM, Reader, Run, State, Truth, arbitrary_state, constant, initial_state
+from .inductive import Assume, at_constants, inductive_state, known, reading_of
+from .symbolic import ROOT_TERM, Reader, Reading, Run, State, Term, Truth, constant, initial_state
 
 Kind = Literal[
     "initiation", "consecution", "promise", "never", "necessity", "release", "foreign", "failure", "redundancy",
@@ -58,14 +56,6 @@ KINDS: tuple[Kind, ...] = (
     "initiation", "consecution", "promise", "never", "necessity", "release", "foreign", "failure", "redundancy",
     "vacuity",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Assume:
-    """From here on this may be relied on. Properties of the state before carry their id."""
-
-    formula: Truth
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +98,7 @@ class Script:
     entries: tuple[Assume | Obligation, ...]
     before: State
     run: Run | None
-    scope: Mapping[str, z3.ExprRef]
+    scope: Mapping[str, Term]
 
     def obligations(self) -> Iterator[Obligation]:
         """The claims alone."""
@@ -125,8 +115,8 @@ SECOND_LINE: Mapping[tuple[str, str, str], str] = {
     ("demote", "no backup of # reads it", WRITE_THROUGH): "safety.backup-source-is-locked",
     ("evict_device_aux", "no backup of # reads it", WRITE_THROUGH): "safety.backup-source-is-locked",
 }
-"""Protections that can never be the one that refuses, by (action, guard, policy; # is any component): the named property
-keeps the danger away already. That this is so is an obligation, too: were it not, the protection would be a first line.
+"""Protections that can never be the one that refuses, by (action, guard, policy; # is any component): the named
+property keeps the danger away already. That this is so is an obligation, too: else the protection is a first line.
 """
 
 FAILURES = frozenset({"fail_backup", "fail_load_back", "fail_storage_backup", "abort_load_back", "refuse_load_back"})
@@ -138,9 +128,20 @@ def script_names(instance: Instance) -> tuple[str, ...]:
     return ("start", *instance.actions)
 
 
-def script(instance: Instance, name: str) -> Script:
-    """The obligations of one action, or those of the initial state and of the properties themselves (`start`)."""
-    return _start(instance) if name == "start" else _of_action(instance, instance.actions[name])
+Wanted = Callable[[Kind, str, str], bool]
+"""Given an obligation's kind, subject and id: whether to write it down."""
+
+
+def script(instance: Instance, name: str, wanted: Wanted | None = None) -> Script:
+    """The obligations of one action, or those of the initial state and of the properties themselves (`start`).
+
+    Args:
+        instance: any instance, a faulty one too.
+        name: one of its `script_names`.
+        wanted: leaves out the obligations for which it is false (assumptions stay).
+    """
+    asked = wanted or (lambda kind, subject, identifier: True)
+    return _start(instance, asked) if name == "start" else _of_action(instance, instance.actions[name], asked)
 
 
 def slug(words: str) -> str:
@@ -148,54 +149,74 @@ def slug(words: str) -> str:
     return re.sub(r"[^\w.]+", "-", words).strip("-")
 
 
-def _start(instance: Instance) -> Script:
-    entries: list[Assume | Obligation] = []
-    empty, prefix = initial_state(instance.relations), instance.name
-    for rule in instance.properties:
-        claim = _at_constants(rule.formula, rule.variables, empty)
-        entries.append(Obligation(f"{prefix}/initiation.{rule.id}", "initiation", rule.id, claim, rule.variables))
-    before, axioms = _inductive_state(instance)
-    entries += axioms
-    for rule in instance.properties:
-        for number, antecedent in enumerate(antecedents(rule.formula)):
-            name = f"{prefix}/vacuity.{rule.id}{f'-{number + 1}' if number else ''}"
-            claim = _at_constants(antecedent, rule.variables, before)
-            entries.append(Obligation(name, "vacuity", rule.id, claim, rule.variables))
-    return Script(f"{prefix}/start", tuple(entries), before, None, {})
+@dataclass(slots=True)
+class _Writer:
+    """Collects the entries of a script."""
+
+    prefix: str
+    wanted: Wanted
+    entries: list[Assume | Obligation]
+
+    def oblige(self, kind: Kind, subject: str, claim: Callable[[], Truth], variables: tuple[Var, ...] = ()) -> None:
+        """Write an obligation down, if it is wanted: only then is its claim put together."""
+        identifier = f"{self.prefix}{kind}.{slug(subject)}"
+        if self.wanted(kind, subject, identifier):
+            self.entries.append(Obligation(identifier, kind, subject, claim(), variables))
 
 
-def _of_action(instance: Instance, action: Action) -> Script:
-    before, axioms = _inductive_state(instance)
-    prefix = f"{instance.name}/{action.name}"
-    entries: list[Assume | Obligation] = [*axioms]
+def _start(instance: Instance, wanted: Wanted) -> Script:
+    before, axioms = inductive_state(instance)
+    empty = initial_state(instance.relations)
+    writer = _Writer(f"{instance.name}/", wanted, [])
+    for rule in instance.properties:
+        writer.oblige("initiation", rule.id, partial(at_constants, rule, empty), rule.variables)
+    writer.entries += axioms
+    for rule in instance.properties:
+        for number, part in enumerate(antecedents(rule.formula), 1):
+            subject = rule.id if number == 1 else f"{rule.id}-{number}"
+            writer.oblige("vacuity", subject, partial(at_constants, rule, before, part), rule.variables)
+    return Script(f"{instance.name}/start", tuple(writer.entries), before, None, {})
+
+
+def _of_action(instance: Instance, action: Action, wanted: Wanted) -> Script:
+    before, axioms = inductive_state(instance)
+    writer = _Writer(f"{instance.name}/{action.name}.", wanted, [*axioms])
     scope = {q.var.name: constant(q.var) for q in action.parameters}
     run = Run(before, scope)
-    entries += [Assume(formula) for q in action.parameters for formula in _expected_of(q, run, scope)]
-
-    def oblige(kind: Kind, subject: str, claim: Truth, variables: tuple[Var, ...] = ()) -> None:
-        entries.append(Obligation(f"{prefix}.{kind}.{slug(subject)}", kind, subject, claim, variables))
-
+    writer.entries += [Assume(formula) for q in action.parameters for formula in _expected_of(q, run, scope)]
     for step in action.steps:
-        if not isinstance(step, Guard):
+        if isinstance(step, Guard):
+            writer.entries.append(Assume(_guard(writer, instance, action, step, run)))
+        else:
             run.take(step)
-            continue
-        holds = run.read(step.formula)
-        if step.kind == "require":
-            assert step.danger is not None
-            oblige("necessity", step.name, z3.Or(holds, run.read(step.danger)))
-            if _is_second_line(action, step, instance.setting):
-                oblige("redundancy", step.name, holds)
-            else:
-                oblige("vacuity", f"refuses {step.name}", z3.Not(holds))
-        elif step.kind in ("never", "promise"):
-            oblige(step.kind, step.name, holds)
-        entries.append(Assume(holds))
-    oblige("vacuity", "happens", z3.BoolVal(True))
-    for rule in instance.properties:
-        oblige("consecution", rule.id, _at_constants(rule.formula, rule.variables, run.state), rule.variables)
-    for kind, subject, claim in _frame(instance, action, before, run):
-        oblige(kind, subject, claim)
-    return Script(prefix, tuple(entries), before, run, scope)
+    writer.oblige("vacuity", "happens", lambda: z3.BoolVal(True))
+    for rule, (names, claim) in zip(instance.properties, known(instance).claims, strict=True):
+        changed = any(reading_of(run.state, name) is not reading_of(before, name) for name in names)
+        put = partial(at_constants, rule, run.state) if changed else partial(_as_before, claim)
+        writer.oblige("consecution", rule.id, put, rule.variables)
+    for kind, subject, frame_claim in _frame(instance, action, before, run):
+        writer.oblige(kind, subject, frame_claim)
+    return Script(f"{instance.name}/{action.name}", tuple(writer.entries), before, run, scope)
+
+
+def _guard(writer: _Writer, instance: Instance, action: Action, guard: Guard, run: Run) -> Truth:
+    """Write down what a guard obliges to, and return what may be assumed after it."""
+    holds = run.read(guard.formula)
+    if guard.kind == "require":
+        danger = guard.danger
+        assert danger is not None
+        writer.oblige("necessity", guard.name, lambda: z3.Or(holds, run.read(danger)))
+        if _is_second_line(action, guard, instance.setting):
+            writer.oblige("redundancy", guard.name, lambda: holds)
+        else:
+            writer.oblige("vacuity", f"refuses {guard.name}", lambda: z3.Not(holds))
+    elif guard.kind in ("never", "promise"):
+        writer.oblige(guard.kind, guard.name, lambda: holds)
+    return holds
+
+
+def _as_before(claim: Truth) -> Truth:
+    return claim
 
 
 def _is_second_line(action: Action, guard: Guard, setting: Setting) -> bool:
@@ -204,29 +225,47 @@ def _is_second_line(action: Action, guard: Guard, setting: Setting) -> bool:
     return any((base, name, policy) in SECOND_LINE for policy in ("", setting.policy))
 
 
-def _frame(instance: Instance, action: Action, before: State, run: Run) -> Iterator[tuple[Kind, str, Truth]]:
+def _frame(
+    instance: Instance, action: Action, before: State, run: Run
+) -> Iterator[tuple[Kind, str, Callable[[], Truth]]]:
     """What an action must leave alone, and what it must leave behind."""
-    after, node, other = run.state, constant(_NODE, "!s"), constant(_OTHER, "!s")
+    after, node, other = run.state.relations, constant(_NODE, "!s"), constant(_OTHER, "!s")
     own = [run.scope[q.var.name] for q in action.parameters if q.var.sort == HOLDER]
     fresh = [run.scope[q.var.name] for q in action.parameters if q.kind == "fresh"]
     changed = {s.relation.name for s in action.steps if isinstance(s, Assign | Inherit)}
     if ends_an_operation(action):
+        (holder,) = own
         for relation in (r for r in instance.relations if r.sorts == (NODE, HOLDER)):
-            yield "release", relation.name, z3.Not(after.relations[relation.name](node, own[0]))
+            yield "release", relation.name, lambda r=after[relation.name]: z3.Not(r(node, holder))  # type: ignore[misc]
         for relation in (filling, reserved):
-            yield "release", relation.name, z3.Not(after.relations[relation.name](own[0]))
-        yield "release", "busy", z3.Not(Reader(after, {}).formula(busy(_OTHER), {_OTHER.name: own[0]}))
+            yield "release", relation.name, lambda r=after[relation.name]: z3.Not(r(holder))  # type: ignore[misc]
+        idle = Reader(run.state, {}).formula(~busy(_OTHER), {_OTHER.name: holder})
+        yield "release", "busy", lambda: idle
     somebody_else = [other != h for h in own] + [node != n for n in fresh]
     for relation in instance.relations:
         if relation.name in changed and HOLDER in relation.sorts:
             args = (node, other) if relation.sorts[0] == NODE else (other,)
-            same = after.relations[relation.name](*args) == before.relations[relation.name](*args)
-            yield "foreign", relation.name, z3.Implies(z3.And(*somebody_else), same)
+            yield (
+                "foreign",
+                relation.name,
+                partial(_unchanged, before.relations[relation.name], after[relation.name], args, somebody_else),
+            )
     if action.name in FAILURES:
         arrivals = [family[c] for family in (device_arrived, host_arrived) for c in instance.setting.components]
         for relation in (*arrivals, stored):
-            then = before.relations[relation.name](node)
-            yield "failure", relation.name, z3.Implies(after.relations[relation.name](node), then)
+            yield (
+                "failure",
+                relation.name,
+                partial(_only_less, before.relations[relation.name], after[relation.name], node),
+            )
+
+
+def _unchanged(before: Reading, after: Reading, args: tuple[Term, ...], where: list[Truth]) -> Truth:
+    return z3.Implies(z3.And(*where), after(*args) == before(*args))
+
+
+def _only_less(before: Reading, after: Reading, node: Term) -> Truth:
+    return z3.Implies(after(node), before(node))
 
 
 _NODE, _OTHER = Var("n", NODE), Var("other", HOLDER)
@@ -238,7 +277,7 @@ def ends_an_operation(action: Action) -> bool:
     return any(not s.value for s in phases) and not any(s.value for s in phases)
 
 
-def _expected_of(parameter: Parameter, run: Run, scope: Mapping[str, z3.ExprRef]) -> Iterator[Truth]:
+def _expected_of(parameter: Parameter, run: Run, scope: Mapping[str, Term]) -> Iterator[Truth]:
     term, live = scope[parameter.var.name], run.state.relations["live"]
     match parameter.kind:
         case "live":
@@ -252,30 +291,9 @@ def _expected_of(parameter: Parameter, run: Run, scope: Mapping[str, z3.ExprRef]
             yield z3.Not(run.read(busy(parameter.var)))
 
 
-def _inductive_state(instance: Instance) -> tuple[State, tuple[Assume, ...]]:
-    """Any state that satisfies every property."""
-    state, axioms = _axioms(instance.properties, instance.relations)
-    return replace(state, names=count()), axioms
-
-
-@lru_cache(maxsize=2)
-def _axioms(rules: tuple[Property, ...], relations: tuple[Relation, ...]) -> tuple[State, tuple[Assume, ...]]:
-    state = arbitrary_state(relations)
-    axioms = []
-    for rule in rules:
-        bound = [constant(v, "!q") for v in rule.variables]
-        body = Reader(state, {}).formula(rule.formula, {v.name: c for v, c in zip(rule.variables, bound, strict=True)})
-        axioms.append(Assume(z3.ForAll(bound, body) if bound else body, rule.id))
-    return state, tuple(axioms)
-
-
-def _at_constants(formula: Formula, variables: tuple[Var, ...], state: State) -> Truth:
-    return Reader(state, {}).formula(formula, {v.name: constant(v, "!s") for v in variables})
-
-
 def antecedents(formula: Formula) -> Iterator[Formula]:
-    """What must be able to be true for the formula to say something: of `a implies b` it is a, of `not (a and b)` both a
-    and b.
+    """What must be able to be true for the formula to say something: of `a implies b` it is a, of `not (a and b)`
+    both a and b.
     """
     for part in conjuncts(formula):
         match part:

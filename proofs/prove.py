@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import z3
+import z3  # type: ignore[import-untyped]
 
 from ..model.instance import Instance, instance
 from ..model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy, ownership_policy
-from .obligations import Assume, Kind, Obligation, script, script_names
+from .inductive import Assume
+from .obligations import Kind, Obligation, Script, script, script_names
 from .pool import Progress, spread
 
 Verdict = Literal["proved", "failed", "unknown"]
 """proved: discharged · failed: refuted · unknown: the solver gave up, which never counts as proved."""
 
 RESOURCES = 40_000_000
-"""How much work z3 may spend on one obligation, in its own unit (`rlimit`): the same on every machine, unlike seconds. The
-hardest obligation takes about 3 % of it."""
+"""How much work z3 may spend on one obligation, in its own unit (`rlimit`): unlike seconds the same on any machine."""
 
 SEED = 0
 """z3's only source of randomness."""
@@ -124,21 +124,15 @@ def choose(
     return list(chosen.values()), shared
 
 
-def discharge(found: Instance, name: str, only: Sequence[str] | None = None) -> Iterator[Result]:
-    """The results of one script of an instance, in order.
-
-    Args:
-        found: any instance, a faulty one too.
-        name: one of its `script_names`.
-        only: the ids of the obligations to look at; all of them if None.
-    """
+def discharge(text: Script) -> Iterator[Result]:
+    """The results of one script, in order."""
     solver = z3.Solver()
     solver.set("rlimit", RESOURCES)
     solver.set("random_seed", SEED)
-    for entry in script(found, name).entries:
+    for entry in text.entries:
         if isinstance(entry, Assume):
             solver.add(entry.formula)
-        elif only is None or entry.id in only:
+        else:
             yield _check(solver, entry)
 
 
@@ -159,4 +153,4 @@ def verdict_on(answer: str, obligation: Obligation) -> Verdict:
 
 
 def _discharge_task(task: Task) -> tuple[Task, tuple[Result, ...]]:
-    return task, tuple(discharge(instance(task.policy, task.components), task.script))
+    return task, tuple(discharge(script(instance(task.policy, task.components), task.script)))

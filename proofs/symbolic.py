@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any, TypeAlias
 
-import z3
+import z3  # type: ignore[import-untyped]
 
 from ..model.algebra import (
     NODE,
@@ -47,8 +48,10 @@ NODE_SORT = z3.DeclareSort("Node")
 HOLDER_SORT = z3.DeclareSort("Holder")
 ROOT_TERM = z3.Const("root", NODE_SORT)
 
-Term = z3.ExprRef
-Truth = z3.BoolRef
+Term: TypeAlias = Any
+"""A z3 term (z3 has no type stubs: this is where `Any` is kept)."""
+Truth: TypeAlias = Any
+"""A z3 formula."""
 Reading = Callable[..., Truth]
 Scope = Mapping[str, Term]
 
