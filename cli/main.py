@@ -13,7 +13,7 @@ import typer
 from ..model.errors import ModelError
 from ..proofs.checkpoint import CheckpointMismatch
 from ..proofs.spill import DiskFull
-from . import explore
+from . import explore, mutants, show
 from .report import INTERNAL, USAGE, err, out
 
 USER_ERRORS = (ModelError, DiskFull, CheckpointMismatch)
@@ -39,7 +39,7 @@ def top(
         raise typer.Exit
 
 
-for verb in (explore,):
+for verb in (explore, mutants, show):
     verb.register(app)
 
 
