@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .config import FULL, NAMES
 from .core import Core, Row, row
-from .errors import NothingToDo, NotReady, OutOfHostMemory
+from .errors import NothingToDo, OutOfHostMemory
 from .host_room import make_host_room
 from .node import Node, Operation, Seat, lock_seat
 from .transfers.base import Copy
@@ -142,11 +142,10 @@ def fail_backup(core: Core, receipt: Operation) -> None:
 
 def backup(core: Core, node: Node) -> Operation:
     """Back up a node: under write_through with its unbacked ancestors, in one operation; auxiliary copies as
-    there is room.
+    there is room. What is being loaded has a host copy, so that all that has none has arrived.
 
     Raises:
         NothingToDo: everything that is on the device is on the host, or nothing is on the device.
-        NotReady: bytes to copy have not arrived.
         OutOfHostMemory: no room for FULL.
     """
     if not node.on_device or node.parent is None:
@@ -158,10 +157,6 @@ def backup(core: Core, node: Node) -> Operation:
     auxiliary = [(m, c) for m in segment or [node] for c in core.auxiliary if _worth_a_copy(m, c)]
     if not segment and not auxiliary:
         raise NothingToDo("node", f"{node.id} is on the host already")
-    if any(m.device[FULL].pending is not None for m in segment):
-        args = {"node": node.id, "top": top.id, "holder": core.holder_id()}
-        core.refuse("begin_backup", args, "bytes to copy have not arrived")
-        raise NotReady("node", f"{node.id} or an ancestor is still being loaded")
     if segment and not make_host_room(core, FULL, sum(core.pages(m) for m in segment)):
         raise OutOfHostMemory("node", f"no host room for node {node.id}")
     auxiliary = [(m, c) for m, c in auxiliary if _aux_room(core, m, c, auxiliary)]

@@ -38,7 +38,7 @@ class TieredCache:
         config: sizes and policies; keyword arguments make one.
         recorder: called with a dict for each atomic transition.
         store: the storage tier, if the configuration has one; in memory unless given.
-        engine: copies; what `config.engine` names unless given.
+        transfers: the engine that copies; what `config.engine` names unless given.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TieredCache:
         *,
         recorder: Recorder | None = None,
         store: Store | None = None,
-        engine: Engine | None = None,
+        transfers: Engine | None = None,
         **choices: Any,
     ) -> None:
         if config is not None and choices:
@@ -59,7 +59,10 @@ class TieredCache:
         if store is None and self.config.storage:
             store = MemoryStore()
         self.core = Core(
-            self.config, engine or make_engine(self.config), store if self.config.storage else None, recorder
+            self.config,
+            transfers or make_engine(self.config),
+            store if self.config.storage else None,
+            recorder,
         )
 
     # Looking
@@ -253,7 +256,7 @@ class TieredCache:
 
     # Copies
     def backup(self, node: int) -> Operation:
-        """Start to copy a node to the host. Raises NothingToDo, NotReady, OutOfHostMemory."""
+        """Start to copy a node to the host. Raises NothingToDo, OutOfHostMemory."""
         return backup(self.core, self.core.node(node))
 
     def load_back(self, node: int) -> Operation:

@@ -59,11 +59,11 @@ _known_steps: dict[tuple[int, int, int], Numbers] = {}
 def _steps(component: int, layers: int, words: int) -> Numbers:
     steps = _known_steps.get((component, layers, words))
     if steps is None:
+        # Components differ in their strides as well as in where they start: else each is another's shift.
+        layer_step, word_step = _STEP_LAYER * (2 * component + 1), _STEP_WORD * (2 * component + 1)
+        start = (component + 1) * _STEP_COMPONENT
         rows = [
-            [
-                (component + 1) * _STEP_COMPONENT + layer * _STEP_LAYER + word * _STEP_WORD & _MASK
-                for word in range(words)
-            ]
+            [(start + layer * layer_step + word * word_step) & _MASK for word in range(words)]
             for layer in range(layers)
         ]
         steps = _known_steps[component, layers, words] = np.array(rows, dtype=np.uint64)
@@ -71,20 +71,16 @@ def _steps(component: int, layers: int, words: int) -> Numbers:
 
 
 def whose(page: torch.Tensor) -> tuple[int, int] | None:
-    """The identity and the component whose bytes a page `[layers, words]` holds; None if it is no whole page
-    of anybody's.
+    """The identity and the component whose bytes a page `[layers, words]` holds; None if nobody's.
 
-    Identities below 2**16 are taken for somebody's only if the words agree, as for all others.
+    Pages of a single word are somebody's whatever they hold; they are said to be FULL's.
     """
     layers, words = page.shape
     first = _unmix(int(page[0, 0]) & _MASK)
     for component in range(3):
         identity = (first - (component + 1) * _STEP_COMPONENT) & _MASK
-        if torch.equal(
-            page.cpu(), page_bytes(np.array([identity], dtype=np.uint64), component, layers, words)[0]
-        ):
-            if layers * words == 1 and component:
-                return None
+        ids = np.array([identity], dtype=np.uint64)
+        if torch.equal(page.cpu(), page_bytes(ids, component, layers, words)[0]):
             return identity, component
     return None
 
