@@ -1,0 +1,179 @@
+"""How many distinct states a second the explorer finds, beside Spin and beside a plain Python search of the same
+protocol.
+
+    python benchmarks/explore.py [--quick] [--json FILE]
+
+The calibration problem is two-phase commit, every manager told apart; the counts are checked. Spin (6.5, from the
+Debian package, compiled with -O2, one core, no bitstate) searches the same transition system, guard by guard and
+without its own reductions, side by side in the same run; the Python search is the reference interpreter driven by a
+set. Rates are distinct states over wall time, the best of `--repeat` runs each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pinproof.model.concrete import compile_action
+from pinproof.model.state import State
+from pinproof.proofs.explore import explore, explore_system
+from pinproof.proofs.twophase import STATES, two_phase_commit
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="7 managers instead of 8, and no 9")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the best counts")
+    parser.add_argument("--json", type=Path, help="also write the rows there")
+    options = parser.parse_args()
+    managers = 7 if options.quick else 8
+    rows = [
+        best(options.repeat, lambda: ours(managers)),
+        best(options.repeat, lambda: spin(managers)),
+        best(1, lambda: python(6)),
+    ]
+    if not options.quick:
+        rows.append(best(1, lambda: ours(9)))
+    rows += [best(1, lambda p=p, c=c: protocol(p, c, 2, 2)) for p, c in PROTOCOL]  # type: ignore[misc]
+    reference = rows[0]["rate"]
+    print(f"{'what':<58}{'states':>12}{'seconds':>9}{'states/s':>12}{'ours is':>9}")
+    for row in rows:
+        if "skipped" in row:
+            print(f"{row['what']:<58}{'skipped: ' + row['skipped']}")
+            continue
+        ratio = f"{reference / row['rate']:8.2f}x" if row["compared"] else ""
+        print(f"{row['what']:<58}{row['states']:>12,}{row['seconds']:>9.2f}{row['rate']:>12,.0f}{ratio:>9}")
+    if options.json:
+        told = {
+            "machine": platform.processor() or platform.machine(),
+            "python": platform.python_version(),
+            "rows": rows,
+        }
+        options.json.write_text(json.dumps(told, indent=1) + "\n")
+
+
+PROTOCOL = [("write_back", ("full", "swa", "mamba")), ("write_through", ("full", "swa", "mamba"))]
+
+
+def best(times: int, run: Callable[[], Row]) -> Row:
+    """The fastest of some runs."""
+    return min((run() for _ in range(times)), key=lambda row: row.get("seconds", 0.0))
+
+
+def told(what: str, states: int, seconds: float, *, compared: bool = True) -> Row:
+    """One row of the table."""
+    return {"what": what, "states": states, "seconds": seconds, "rate": states / seconds, "compared": compared}
+
+
+def ours(managers: int) -> Row:
+    """The explorer on two-phase commit."""
+    found = explore_system(two_phase_commit(), 0, managers, symmetry=False)
+    assert found.states == STATES[managers], found.states
+    return told(f"pinproof, two-phase commit, {managers} managers", found.states, found.seconds)
+
+
+def protocol(policy: Any, components: Any, nodes: int, holders: int) -> Row:
+    """The explorer on our own protocol, with symmetry."""
+    found = explore(policy, components, nodes, holders)
+    assert found.complete
+    name = f"pinproof, {policy} {'+'.join(components)}, {nodes} nodes, {holders} holders"
+    return told(name, found.states, found.seconds, compared=False)
+
+
+def python(managers: int) -> Row:
+    """A breadth-first search by the concrete interpreter: actions compiled to Python, states as sets."""
+    system = two_phase_commit()
+    state = _Managers(system.relations)
+    state.managers = list(range(managers))
+    for members in state.marks.values():
+        members.clear()
+    calls = [
+        (compile_action(action, system.relations), args)
+        for action in system.actions.values()
+        for args in ([(rm,) for rm in range(managers)] if action.parameters else [()])
+    ]
+    names = [r.name for r in system.relations]
+    begun = time.perf_counter()
+    start = tuple(frozenset(state.marks[n]) for n in names)
+    seen, level = {start}, [start]
+    touched: set[int] = set()
+    while level:
+        after = []
+        for value in level:
+            for run, args in calls:
+                for name, members in zip(names, value, strict=True):
+                    state.marks[name] = set(members)
+                if run(state, touched, *args) < 0:
+                    reached = tuple(frozenset(state.marks[n]) for n in names)
+                    if reached not in seen:
+                        seen.add(reached)
+                        after.append(reached)
+        level = after
+    seconds = time.perf_counter() - begun
+    assert len(seen) == explore_system(system, 0, managers, symmetry=False).states
+    return told(f"concrete interpreter in Python, {managers} managers", len(seen), seconds)
+
+
+class _Managers(State):
+    """A state whose holders are the resource managers, mentioned by some relation or not."""
+
+    managers: list[int]
+
+    def holders(self) -> list[int]:
+        return self.managers
+
+
+def spin(managers: int) -> Row:
+    """Spin on the same transition system; its own time, without compiling."""
+    what = f"Spin, two-phase commit, {managers} managers"
+    missing = [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
+    if missing:
+        return {"what": what, "skipped": f"there is no {' and no '.join(missing)} here"}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "model.pml").write_text(promela(managers))
+        for command in (["spin", "-a", "model.pml"], ["gcc", "-O2", "-o", "pan", "pan.c"]):
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        begun = time.perf_counter()
+        done = subprocess.run(["./pan", "-E", "-m1000000"], cwd=folder, check=True, capture_output=True, text=True)
+        seconds = time.perf_counter() - begun
+    match = re.search(r"(\d+) states, stored", done.stdout)
+    assert match is not None, done.stdout
+    assert int(match.group(1)) == STATES[managers], done.stdout
+    return told(what, STATES[managers], seconds)
+
+
+def promela(managers: int) -> str:
+    """Two-phase commit for Spin, with the guards of `proofs/twophase.py`; every step is atomic."""
+    everybody = " && ".join(f"known[{i}]" for i in range(managers))
+    lines = [
+        f"byte rm[{managers}]; byte tm; bit known[{managers}]; bit sent[{managers}]; bit commit; bit abort;",
+        "active proctype system() {",
+        "do",
+        f":: d_step {{ tm == 0 && {everybody} -> tm = 1; commit = 1 }}",
+        ":: d_step { tm == 0 -> tm = 2; abort = 1 }",
+    ]
+    for i in range(managers):
+        lines += [
+            f":: d_step {{ tm == 0 && sent[{i}] -> known[{i}] = 1 }}",
+            f":: d_step {{ rm[{i}] == 0 -> rm[{i}] = 1; sent[{i}] = 1 }}",
+            f":: d_step {{ rm[{i}] == 0 -> rm[{i}] = 3 }}",
+            f":: d_step {{ commit -> rm[{i}] = 2 }}",
+            f":: d_step {{ abort -> rm[{i}] = 3 }}",
+        ]
+    return "\n".join([*lines, "od", "}", ""])
+
+
+if __name__ == "__main__":
+    main()
