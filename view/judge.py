@@ -15,7 +15,8 @@ from ..model.algebra import Action
 from ..model.errors import ModelError
 from ..model.machine import ReferenceMachine
 from ..model.state import ROOT_NODE
-from .why import Fact, Why, text
+from .formula import text
+from .why import Fact, Why
 from .words import BEGINS
 
 TITLES: Mapping[str, str] = {

@@ -79,12 +79,20 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     index = {rule: number for number, rule in enumerate(rules)}
     driver = {
         "name": "pinproof",
-        "version": metadata.version("pinproof"),
+        "version": version(),
         "rules": list(rules.values()),
     }
     results = [_result(f, index[f.rule]) for f in findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def version() -> str:
+    """The installed version; 0 where pinproof runs from a folder."""
+    try:
+        return metadata.version("pinproof")
+    except metadata.PackageNotFoundError:
+        return "0"
 
 
 def fingerprint(finding: Finding) -> str:

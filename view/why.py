@@ -1,8 +1,8 @@
-"""Why a formula is true or false in a state: the facts that decide it, in words, and the formula as text."""
+"""Why a formula is true or false in a state: the facts that decide it, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..model.algebra import (
@@ -31,13 +31,10 @@ from ..model.algebra import (
     SomeHolder,
     SomeNode,
     Someone,
-    Sort,
     Var,
 )
 from ..model.state import ROOT_NODE, State
-
-Env = Mapping[str, int]
-"""Values of variables by name."""
+from .formula import Env, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +53,21 @@ class Why:
     state: State
     frozen: dict[int, list[int]] = field(default_factory=dict)
     name_holder: Callable[[int], str] = "operation {}".format
+    action: Action | None = None
 
     def failing(self, action: Action, args: Env) -> list[tuple[Guard, list[Formula]]]:
         """The guards that forbid the action here, each with its false conjuncts; none if the action may be done.
 
         Decisions come before changes, so nothing is done to find out; promises that follow changes are not looked at.
         """
-        self.frozen = {}
-        found = []
+        self.frozen, self.action = {}, action
+        found: list[tuple[Guard, list[Formula]]] = []
         for step in action.steps:
             match step:
                 case Freeze(index=index, region=region):
                     self.frozen[index] = list(self.members(region, args))
                 case Guard(formula=formula):
-                    if not self.holds(formula, args):
+                    if not self.holds(formula, args) and not (found and step.kind == "promise"):
                         parts = formula.parts if isinstance(formula, And) else (formula,)
                         found.append((step, [part for part in parts if not self.holds(part, args)]))
                 case Assign() | Inherit() | Grow() | Cut() | Prune():
@@ -164,7 +162,7 @@ class Why:
                         yield from self._facts(part, env)
             case Someone() | SomeHolder() | SomeNode():
                 if not value:
-                    yield Fact(f"nobody: {text(formula, env)}" if isinstance(formula, Someone) else text(~formula, env))
+                    yield Fact(text(~formula, env, self.action))
                 for body, inner in self.witnesses(formula, env):
                     yield from self._facts(body, inner)
             case Atom(relation=relation, args=args):
@@ -187,8 +185,9 @@ class Why:
         if len(values) == 1:
             return Fact(f"{about} {words}", (values[0],))
         who = self.name_holder(values[1])
-        if words.endswith(kind := who.rpartition(" ")[0]):
-            words = words.removesuffix(kind).rstrip()
+        kind, _, number = who.rpartition(" ")
+        if words.endswith(kind) or (kind == "operation" and words.endswith(("load-back", "backup"))):
+            who = number
         return Fact(f"{about} {words} {who}", (values[0],), (values[1],))
 
 
@@ -204,82 +203,3 @@ def _negated(words: str) -> str:
         if words.startswith(have):
             return have_not + words.removeprefix(have).removeprefix("a ")
     return words.replace(" are ", " are not ", 1)
-
-
-# Formulas as text ---------------------------------------------------------------------------------------------------
-def text(formula: Formula, env: Env | None = None, action: Action | None = None) -> str:
-    """A formula as people write it, with the values of the variables that `env` knows.
-
-    `action` is the action that the formula is a guard of, so that the regions that it has frozen can be named.
-    """
-    frozen = {s.index: s.region for s in action.steps if isinstance(s, Freeze)} if action else {}
-    return _Printer(env or {}, frozen).formula(formula)
-
-
-@dataclass(frozen=True, slots=True)
-class _Printer:
-    env: Env
-    frozen: Mapping[int, Region] = field(default_factory=dict)
-
-    def var(self, var: Var) -> str:
-        if var.name == "root":
-            return "root"
-        return f"{_LETTER[var.sort]}{self.env[var.name]}" if var.name in self.env else var.name
-
-    def formula(self, formula: Formula) -> str:
-        match formula:
-            case Const(value=value):
-                return str(value).lower()
-            case Atom(relation=relation, args=args):
-                return f"{relation.name}({', '.join(map(self.var, args))})"
-            case Ancestor(upper=upper, lower=lower):
-                return f"{self.var(upper)} above {self.var(lower)}"
-            case Same(left=left, right=right):
-                return f"{self.var(left)} = {self.var(right)}"
-            case Not(body=Same(left=left, right=right)):
-                return f"{self.var(left)} ≠ {self.var(right)}"
-            case Not(body=SomeNode(region=region, var=var, body=Not(body=body))):
-                return f"every {var.name} in {self.region(region)}: {self.formula(body)}"
-            case Not(body=SomeNode() | Someone() | SomeHolder() as body):
-                return f"no {self.formula(body).removeprefix('some ')}"
-            case Not(body=body):
-                return f"not {self.nested(body)}"
-            case And(parts=parts):
-                return " & ".join(map(self.nested, parts))
-            case Or(parts=parts):
-                return " | ".join(map(self.nested, parts))
-            case Someone(relation=relation, node=node, except_for=None):
-                return f"some h: {relation.name}({self.var(node)}, h)"
-            case Someone(relation=relation, node=node, except_for=Var() as other):
-                return f"some h ≠ {self.var(other)}: {relation.name}({self.var(node)}, h)"
-            case SomeHolder(var=var, body=body):
-                return f"some {var.name}: {self.formula(body)}"
-            case SomeNode(region=region, var=var, body=body):
-                told = "" if body == TRUE else f": {self.formula(body)}"
-                return f"some {var.name} in {self.region(region)}{told}"
-            case Inside(base=base, node=node):
-                where = self.region(self.frozen[base]) if base in self.frozen else "the region"
-                return f"{self.var(node)} in {where}"
-        raise AssertionError(formula)
-
-    def nested(self, formula: Formula) -> str:
-        shown = self.formula(formula)
-        return f"({shown})" if isinstance(formula, And | Or | SomeNode | SomeHolder | Someone) else shown
-
-    def region(self, region: Region) -> str:
-        inner = ", ".join(map(self.var, region.args))
-        match region.kind:
-            case "one":
-                told = f"{{{inner}}}"
-            case "everywhere":
-                told = "the tree"
-            case "frozen":
-                told = self.region(self.frozen[region.base]) if region.base in self.frozen else "those nodes"
-            case "held_by" if region.relation is not None:
-                told = f"what {inner} holds in {region.relation.name}"
-            case kind:
-                told = f"{kind} {inner}"
-        return told if region.condition == TRUE else f"{told} where {self.nested(region.condition)}"
-
-
-_LETTER: Mapping[Sort, str] = {NODE: "n", HOLDER: "h"}

@@ -113,7 +113,8 @@ def sentence(action: str, args: Mapping[str, object]) -> str:
         told = words.format_map({**args, "component": (component or "?").upper(), "segment": segment})
     except (KeyError, ValueError, IndexError):
         return call(action, args)
-    return told.replace("node the root", "the root") or call(action, args)
+    told = told.replace("node the root", "the root").replace("Node the root", "The root")
+    return told[:1].upper() + told[1:] or call(action, args)
 
 
 def call(action: str, args: Mapping[str, object]) -> str:
