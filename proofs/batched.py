@@ -44,6 +44,7 @@ from ..model.algebra import (
 )
 from .bits import FALSE, TRUE, Bits
 from .layout import STRUCTURE, Layout
+from .obligations import FAILURES
 from .shape import Shape
 
 Scope = dict[str, int]
@@ -261,10 +262,16 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule of a step that does not hold: its guard, and whether it is a refusal that nothing justifies."""
+    """A rule of a step that does not hold.
 
-    guard: Guard
-    false_conflict: bool = False
+    `kind` is `promise` or `never` for the guard of that kind, `false conflict` for a `require` that refuses without
+    its danger, `failure` for bytes that count although the operation failed, `foreign` for what another operation
+    holds.
+    """
+
+    kind: str
+    name: str
+    words: str
 
 
 @dataclass(slots=True)
@@ -300,11 +307,11 @@ def ground(
         if isinstance(step, Guard):
             holds = run.read(step.formula, run.scope)
             if step.kind in ("never", "promise"):
-                _note(bits, found, bits.both(prefix, holds ^ 1), Broken(step))
+                _note(bits, found, bits.both(prefix, holds ^ 1), Broken(step.kind, step.name, step.words))
             elif step.kind == "require":
                 if step.danger is not None:
                     unjust = bits.all((prefix, holds ^ 1, run.read(step.danger, run.scope) ^ 1))
-                    _note(bits, found, unjust, Broken(step, false_conflict=True))
+                    _note(bits, found, unjust, Broken("false conflict", step.name, step.words))
                 allowed = bits.both(allowed, holds)
             else:
                 expected = bits.both(expected, holds)
@@ -340,8 +347,28 @@ def _effects(bits: Bits, layout: Layout, shape: Shape, found: Ground, scope: Sco
             if i > last:
                 for run in runs:
                     fails = run.read(step.formula, run.scope) ^ 1
-                    _note(bits, found, bits.both(run.given, fails), Broken(step))
+                    _note(bits, found, bits.both(run.given, fails), Broken(step.kind, step.name, step.words))
                     run.given = bits.both(run.given, fails ^ 1)
         else:
             runs = [new for run in runs for new in run.take(step)]
+    for run in runs:
+        for literal, broken in _frame(found.action, run):
+            _note(bits, found, bits.both(run.given, literal), broken)
     found.branches = [Branch(r.given, r.shape, r.changed) for r in runs if r.given != FALSE]
+
+
+def _frame(action: Action, run: Run) -> Iterator[tuple[int, Broken]]:
+    """What the action must leave alone, where it does not."""
+    bits = run.bits
+    own = {run.scope[q.var.name] for q in action.parameters if q.var.sort == HOLDER}
+    fresh = {run.scope[q.var.name] for q in action.parameters if q.kind == "fresh"}
+    for bit, new in run.changed.items():
+        name, args = run.layout.atoms[bit]
+        old = run.before(bit)
+        sorts = run.layout.sorts[name]
+        if HOLDER in sorts and args[-1] not in own and not (sorts[0] == NODE and args[0] in fresh):
+            differs = bits.either(bits.both(new, old ^ 1), bits.both(new ^ 1, old))
+            yield differs, Broken("foreign", f"foreign {name}", "what other operations hold stays as it was")
+        if action.name in FAILURES and name.startswith(("device_arrived.", "host_arrived.", "stored")):
+            words = "an operation that fails makes no bytes count as arrived or stored"
+            yield bits.both(new, old ^ 1), Broken("failure", f"failure {name}", words)

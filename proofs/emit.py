@@ -1,45 +1,32 @@
-"""Tests made from the whole graph: sequences of steps that together take every reachable transition of a universe,
-up to names.
+"""Tests made from a whole universe: sequences of steps that together take all that is reachable, up to names.
 
-A suite is a text file: a header in its first line, then a sequence a line, all as JSON. Every sequence starts from
-an empty cache. A step is `[action, argument, …]`, its arguments in the order that the header's `parameters` gives;
-nodes and holders have numbers that are never used twice in a sequence.
+Of a small universe every transition; of a larger one every *situation* of every call (see `situations.py`), which
+are hundreds of times fewer and differ in all that an action looks at or changes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 
-from ..model.algebra import HOLDER, Action
+from ..model.errors import BadArgument
 from ..model.instance import Instance
 from ..model.instance import instance as instance_of
 from ..model.vocabulary import Component, Policy
+from .arrays import arrays
 from .explore import MEMORY
-from .graph import Graph, graph_of
+from .graph import graph_of
+from .lifting import lifted
 from .program import System, Universe
+from .search import Hit, Limits, Search
+from .situations import Situations
+from .spill import Disk
+from .suite import Covers, SuiteHeader, Told, write_suite
 from .tour import sequences
-from .traces import Step
+from .traces import Step, Walk
 
 LONGEST = 500
 """Steps of one sequence, unless asked otherwise: long enough that the way to its beginning does not matter."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteHeader:
-    """What a suite covers."""
-
-    policy: str
-    components: tuple[str, ...]
-    nodes: int
-    holders: int
-    states: int
-    transitions: int
-    sequences: int
-    steps: int
-    parameters: dict[str, list[str]]
 
 
 def emit(
@@ -49,96 +36,91 @@ def emit(
     nodes: int,
     holders: int,
     *,
+    covers: Covers = "transitions",
     longest: int = LONGEST,
-    most: int = 20_000_000,
+    most: int = 5_000_000,
     memory: int = MEMORY,
     instance: Instance | None = None,
 ) -> SuiteHeader:
     """Write the suite of a universe to `path`.
 
     Args:
-        longest: steps after which a sequence ends.
-        most: transitions; a larger universe is refused.
+        longest: steps after which a sequence ends, where transitions are covered.
+        most: transitions that a suite may cover one by one; a larger universe is refused.
 
     Raises:
         TooManyTransitions: the universe is larger.
         BadArgument: the text violates a rule.
         UnknownName: no such policy or component set.
     """
+    if nodes < 1:
+        raise BadArgument(f"nodes must be at least 1 (besides the root), got {nodes}")
     text = instance_of(policy, tuple(components)) if instance is None else instance
     universe = Universe(System.of(text), nodes, holders, symmetry=True)
+    parameters = {name: [q.var.name for q in action.parameters] for name, action in text.actions.items()}
+    where = (text.setting.policy, text.setting.components, nodes, holders, covers)
+    if covers == "situations":
+        disk = Disk()
+        search = Search(universe, arrays("cpu"), Limits(None, None, memory), disk)
+        try:
+            ways = _ways(universe, search)
+            steps = sum(len(way) for way in _leaves(ways))
+            tally, found = search.tally, search.situations
+            assert found is not None
+            count = sum(1 for _ in _leaves(ways))
+            header = SuiteHeader(*where, len(found.found), tally.states, tally.transitions, count, steps, parameters)
+            write_suite(path, header, _walked(universe, ways, parameters))
+        finally:
+            search.close()
+            disk.close()
+        return header
     graph = graph_of(universe, memory=memory, most=most)
-    found = list(sequences(graph, longest))
+    edges = list(sequences(graph, longest))
     header = SuiteHeader(
-        text.setting.policy,
-        text.setting.components,
-        nodes,
-        holders,
-        graph.states,
-        graph.transitions,
-        len(found),
-        sum(len(s) for s in found),
-        {name: [q.var.name for q in action.parameters] for name, action in text.actions.items()},
+        *where, graph.transitions, graph.states, graph.transitions, len(edges), sum(map(len, edges)), parameters
     )
-    with path.open("w") as file:
-        told = {"suite": "pinproof/1", **{f: getattr(header, f) for f in (x.name for x in fields(header))}}
-        file.write(json.dumps(told) + "\n")
-        for sequence in found:
-            steps = [[name, *args] for name, args in lifted(graph, sequence)]
-            file.write(json.dumps(steps, separators=(",", ":")) + "\n")
+    write_suite(path, header, (lifted(graph, sequence) for sequence in edges))
     return header
 
 
-def read_suite(path: Path) -> tuple[SuiteHeader, Iterator[list[Step]]]:
-    """The header of a suite, and its sequences one after the other, in the form that scenarios have."""
-    with path.open() as file:
-        told = json.loads(file.readline())
-    told.pop("suite")
-    header = SuiteHeader(**{**told, "components": tuple(told["components"])})
-
-    def told_sequences() -> Iterator[list[Step]]:
-        with path.open() as lines:
-            next(lines)
-            for line in lines:
-                yield [
-                    {"action": name, "args": dict(zip(header.parameters[name], args, strict=True))}
-                    for name, *args in json.loads(line)
-                ]
-
-    return header, told_sequences()
+Ways = dict[int, "Ways"]
+"""A tree of calls: those that follow each other from the initial state."""
 
 
-def lifted(graph: Graph, sequence: list[int]) -> Iterator[tuple[str, list[int]]]:
-    """A sequence of edges as steps, in numbers that are never used twice."""
-    universe = graph.universe
-    actions: dict[str, Action] = dict(universe.system.actions)
-    nodes, holders = [0, *([-1] * universe.nodes)], [-1] * universe.holders
-    next_node = next_holder = 1
-    state = 0
-    for edge in sequence:
-        call = universe.calls[graph.call[edge]]
-        empty = int(graph.empty_handed[state])
-        args = []
-        for parameter, value in zip(actions[call.action].parameters, call.args, strict=True):
-            if parameter.var.sort == HOLDER:
-                if empty >> value & 1:
-                    holders[value] = next_holder
-                    next_holder += 1
-                args.append(holders[value])
-            else:
-                if parameter.kind == "fresh":
-                    nodes[value] = next_node
-                    next_node += 1
-                args.append(nodes[value])
-        yield call.action, args
-        node_names, holder_names = graph.renamings[graph.renaming[edge]]
-        nodes = _moved(nodes, node_names)
-        holders = _moved(holders, holder_names)
-        state = int(graph.target[edge])
+def _ways(universe: Universe, search: Search) -> Ways:
+    """A shortest way to each situation, with the call itself; ways that begin alike are one."""
+    search.situations = Situations(universe, search.xp)
+    search.start()
+    if not search.run(None, None):
+        raise BadArgument(f"{universe.system.name} breaks a rule; explore it to see how")
+    ways: Ways = {}
+    for situation in search.situations.found:
+        at = ways
+        for call in (*search.calls_to(Hit(situation.state)), situation.call):
+            at = at.setdefault(call, {})
+    return ways
 
 
-def _moved(ids: list[int], names: tuple[int, ...]) -> list[int]:
-    found = [-1] * len(ids)
-    for old, new in enumerate(names):
-        found[new] = ids[old]
-    return found
+def _leaves(ways: Ways) -> Iterator[list[int]]:
+    stack: list[tuple[Ways, list[int]]] = [(ways, [])]
+    while stack:
+        at, way = stack.pop()
+        if not at:
+            yield way
+        stack += [(more, [*way, call]) for call, more in at.items()]
+
+
+def _walked(universe: Universe, ways: Ways, parameters: dict[str, list[str]]) -> Iterator[Iterator[Told]]:
+    stack: list[tuple[Ways, Walk]] = [(ways, Walk(universe))]
+    while stack:
+        at, walk = stack.pop()
+        if not at:
+            yield (_told(step, parameters) for step in walk.steps)
+        for call, more in at.items():
+            further = walk.copy()
+            further.take(call)
+            stack.append((more, further))
+
+
+def _told(step: Step, parameters: dict[str, list[str]]) -> Told:
+    return step["action"], [step["args"][name] for name in parameters[step["action"]]]

@@ -24,6 +24,7 @@ from .program import System, Universe
 from .search import Limits, Progress, Search, Tally
 from .spill import Disk
 from .traces import Step, Walk, walk_of
+from .witness import parse_witness
 
 MEMORY = 4 << 30
 """Bytes, unless asked otherwise."""
@@ -47,7 +48,8 @@ class Violation:
     """A rule that does not hold, and a shortest way to where it does not.
 
     Attributes:
-        kind: `property`, `promise`, `never`, or `false conflict` (a refusal without danger).
+        kind: `property`; or of a step: `promise`, `never`, `false conflict` (a refusal without danger), `failure`
+            (a failed operation whose bytes count), `foreign` (it changes what another operation holds).
         rule: the property's id, or `action: guard`.
         words: the rule in words.
         args: the nodes and holders for which it fails, in the trace's numbers (-1: one that never appears in it).
@@ -106,7 +108,7 @@ def explore(
     symmetry: bool = True,
     checkpoint: Path | None = None,
     instance: Instance | None = None,
-    witness: str | None = None,
+    witness: str | Formula | None = None,
     progress: Callable[[Progress], None] | None = None,
     device: str = "cpu",
     count_names: bool = False,
@@ -120,7 +122,7 @@ def explore(
         symmetry: states that differ in names only count as one.
         checkpoint: a folder to write each level to, and to go on from if it holds one.
         instance: a protocol to search instead of the real one (a mutant).
-        witness: an expression (see `witness.py`); the search ends at the first state for which it holds.
+        witness: an expression (see `witness.py`) or a closed formula; the search ends where it first holds.
         progress: told after every chunk.
         device: `cpu`, or a torch device.
         count_names: also count the states as they would be without symmetry.
@@ -134,11 +136,7 @@ def explore(
     if nodes < 1:
         raise BadArgument(f"nodes must be at least 1 (besides the root), got {nodes}")
     found = instance_of(policy, tuple(components)) if instance is None else instance
-    wanted: Formula | None = None
-    if witness is not None:
-        from .witness import parse_witness
-
-        wanted = parse_witness(witness, found.relations)
+    wanted = parse_witness(witness, found.relations) if isinstance(witness, str) else witness
     return explore_system(
         System.of(found),
         nodes,
@@ -266,15 +264,9 @@ def _broken(walk: Walk) -> Violation:
     for value, (_, rule, ground) in zip(values, broken, strict=True):
         if planes.holds(value):
             walk.mention(next(f.number for f in program.firings if f.ground is ground))
-            kind = "false conflict" if rule.false_conflict else rule.guard.kind
             step = walk.steps[-1]
-            return Violation(
-                kind,
-                f"{ground.action.name}: {rule.guard.name}",
-                rule.guard.words,
-                dict(step["args"]),
-                tuple(walk.steps),
-            )
+            named = f"{ground.action.name}: {rule.name}"
+            return Violation(rule.kind, named, rule.words, dict(step["args"]), tuple(walk.steps))
     raise AssertionError("a step that breaks a rule breaks none")
 
 

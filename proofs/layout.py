@@ -57,6 +57,7 @@ class Layout:
         self.holders = holders
         changing = _ever_true(actions) | at_root
         kept = [r for r in relations if r.name in changing and r.name != STRUCTURE]
+        self.sorts = {r.name: r.sorts for r in relations}
         self.words: list[Word] = []
         self.place: dict[Atom, int] = {}
         """Bit number (64 times the word, plus the bit in the word) of each atom; others are false for ever."""

@@ -47,28 +47,14 @@ class Call:
     args: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """What is wrong: a property that a state lacks, or a rule that a step breaks."""
-
-    rule: str
-    words: str
-    kind: str
-    """`property`, `promise`, `never` or `false conflict`."""
-    call: Call | None
-    """The step that breaks it; None for a property."""
-    args: Mapping[str, int]
-    """The nodes and holders for which it fails."""
-
-
 class Universe:
     """A system over so many nodes and holders: the layout of its states, its calls, and a program for each shape.
 
     Args:
         nodes: node names besides the root.
         holders: holder names.
-        symmetry: take names for interchangeable: one shape for all that differ in names, one fresh name, one idle
-        holder. witness: a closed formula to look for.
+        symmetry: names are interchangeable: one shape for all that differ in names, one fresh name, one idle holder.
+        witness: a closed formula to look for.
     """
 
     def __init__(

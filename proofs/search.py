@@ -15,6 +15,7 @@ from .frontier import CALL_BITS, Block, Found, Links, Pending
 from .planes import Planes
 from .program import Universe
 from .shape import Shape
+from .situations import Situations
 from .spill import Disk, Stored
 from .successors import Batch, successors
 from .symmetry import Canon, orbit_sizes
@@ -101,6 +102,7 @@ class Search:
         self.links = Links()
         self.tally = Tally([0] * len(universe.calls), [0] * len(universe.calls))
         self.count_names = count_names
+        self.situations: Situations | None = None
         self.lacking: Hit | None = None
         self.broken: Hit | None = None
         self.witness: Hit | None = None
@@ -182,7 +184,10 @@ class Search:
         for firing, plane in zip(program.firings, outputs[n : 2 * n], strict=True):
             if firing.ground.refused:
                 self.tally.refused[firing.number] += planes.count(plane)
+        by_number = {f.number: f for f in program.firings} if self.situations is not None else {}
         for batch in successors(xp, program, planes, outputs[:n], columns):
+            if self.situations is not None:
+                self.situations.see(program, by_number[batch.number], columns, batch.sources, base)
             many = int(batch.sources.shape[0])
             self.tally.fired[batch.number] += many
             self.tally.transitions += many

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..model.algebra import HOLDER, Action
+from ..model.algebra import HOLDER
 from .arrays import arrays
 from .planes import Planes
 from .program import Program, Universe
@@ -90,11 +90,13 @@ class Walk:
                 args[parameter.var.name] = self.node_ids[value]
         self.steps.append({"action": call.action, "args": args})
 
-    def told(self, action: Action, args: Sequence[int]) -> dict[str, int]:
-        """Arguments of an action in the scenario's numbers."""
-        return self.named({q.var.name: v for q, v in zip(action.parameters, args, strict=True)}, {
-            q.var.name for q in action.parameters if q.var.sort == HOLDER
-        })  # fmt: skip
+    def copy(self) -> Walk:
+        """Another walk that begins where this one is."""
+        twin = Walk(self.universe)
+        twin.shape, twin.columns = self.shape, self.columns
+        twin.node_ids, twin.holder_ids, twin.steps = [*self.node_ids], [*self.holder_ids], [*self.steps]
+        twin._next_node, twin._next_holder = self._next_node, self._next_holder
+        return twin
 
     def named(self, values: Mapping[str, int], holders: set[str]) -> dict[str, int]:
         """Names of the universe in the scenario's numbers; -1 for who never appeared."""

@@ -8,10 +8,12 @@ import pytest
 from pinproof.model.errors import BadArgument
 from pinproof.model.instance import instance
 from pinproof.model.machine import ReferenceMachine
-from pinproof.proofs.emit import emit, read_suite
+from pinproof.proofs.emit import emit
 from pinproof.proofs.explore import explore
 from pinproof.proofs.graph import TooManyTransitions, graph_of
-from pinproof.proofs.program import System, Universe
+from pinproof.proofs.program import Call, System, Universe
+from pinproof.proofs.situations import looked_at
+from pinproof.proofs.suite import read_suite
 from pinproof.proofs.tour import sequences
 
 SMALL = [
@@ -34,10 +36,11 @@ def test_every_transition_is_taken(policy, components, nodes, holders):
     assert sum(map(len, found)) < 3 * graph.transitions
 
 
+@pytest.mark.parametrize("covers", ["transitions", "situations"])
 @pytest.mark.parametrize(("policy", "components", "nodes", "holders"), SMALL)
-def test_the_machine_does_every_step(policy, components, nodes, holders, tmp_path):
+def test_the_machine_does_every_step(policy, components, nodes, holders, covers, tmp_path):
     path = tmp_path / "suite.ndjson"
-    written = emit(path, policy, components, nodes, holders, longest=100)
+    written = emit(path, policy, components, nodes, holders, covers=covers, longest=100)
     header, found = read_suite(path)
     explored = explore(policy, components, nodes, holders)
     assert header == written
@@ -62,3 +65,24 @@ def test_a_faulty_text_has_no_suite(tmp_path, forget_guards):
     text = forget_guards(instance("write_back", ("full",)), "reclaim_duplicate", "not pinned", "no full host lock")
     with pytest.raises(BadArgument, match="breaks a rule"):
         emit(tmp_path / "suite", "write_back", ("full",), 2, 1, instance=text)
+
+
+def test_situations_are_few(tmp_path):
+    header = emit(tmp_path / "suite", "write_back", ("full",), 2, 2, covers="situations")
+    assert header.targets < header.transitions / 20
+    assert header.steps < header.transitions / 4
+
+
+def test_a_situation_is_all_that_an_action_looks_at():
+    text = instance("write_back", ("full", "swa"))
+    universe = Universe(System.of(text), 1, 1, symmetry=True)
+    program = universe.program(universe.start.grown(1, 0).with_live(1, True))
+    firing = next(f for f in program.firings if universe.calls[f.number] == Call("evict_host_aux.swa", (1,)))
+    seen = {
+        universe.layout.atoms[64 * word + bit]
+        for word, mask in looked_at(program, firing)
+        for bit in range(64)
+        if mask >> bit & 1
+    }
+    assert {("host.swa", (1,)), ("host_lock.swa", (1, 0)), ("reads.swa", (1, 0))} <= seen
+    assert not any(name.endswith(".full") for name, _ in seen)
