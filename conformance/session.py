@@ -1,0 +1,232 @@
+"""One run: a configured target, the checker that follows it, and everything that is held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from .checker import After, Checker
+from .events import Event, Header
+from .situation import HOLDERS, Operation, Situation, operation
+from .targets.base import Answer, Configuration, Target, header_of
+from .trace import TraceWriter
+from .violation import Violation
+
+ARRIVALS = {
+    "insert_leaf", "unevict", "attach_aux", "split", "ack_backup", "ack_load_back", "insert_host", "attach_host_aux",
+    "reclaim_duplicate", "demote",
+}  # fmt: skip
+"""After these, the bytes of the nodes that the event shows are read back."""
+
+EXPECTED_ERRORS = ("Refused", "Argument")
+"""How types of errors begin that a driver may meet."""
+
+_MEANT = {"lock": "lock", "storage_backup": "begin_storage_backup"}
+"""Operations that are one action: refusing them is refusing it."""
+
+
+class Session:
+    """Performs operations on a target and checks every event.
+
+    Args:
+        target: need not be configured yet; `start` does that.
+        writer: makes the trace, given its header.
+        after: what the checker does after a violation.
+        audit_every: operations between two audits of everything; 0: never.
+        listen: called with every event.
+
+    Attributes:
+        done: operations performed.
+        violations: what was found, in order.
+        log: every operation performed, for replay and shrinking; None unless asked for.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        configuration: Configuration,
+        *,
+        trace: Path | None = None,
+        after: After = "stop",
+        audit_every: int = 24,
+        seed: int | None = None,
+        keep_log: bool = True,
+        reproduce: str = "",
+        listen: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.configuration = configuration
+        self.done = 0
+        self.events = 0
+        self.violations: list[Violation] = []
+        self.log: list[Operation] = []
+        self._keep_log = keep_log
+        self._audit_every = audit_every
+        self._listen = listen
+        answer = target.configure(configuration)
+        self.header: Header = header_of(target, configuration, seed=seed, reproduce=reproduce)
+        self.checker = Checker.of(self.header, after=after, complete=target.capabilities.complete)
+        self.situation = Situation(self.checker.machine)
+        self.operations = set(target.capabilities.operations)
+        self._reads = "read" in self.operations
+        self._writer = TraceWriter(trace, self.header) if trace is not None else None
+        self._stop = after == "stop"
+        if not answer.ok:
+            self._crash(answer, "configure")
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is to be asked: the target ended, or something was found and that is enough."""
+        return self.checker.lost or (self._stop and bool(self.violations)) or any(v.kind == "crash" for v in self.violations)
+
+    def perform(self, asked: Operation) -> Answer | None:
+        """One operation, with its picks answered; None if there was nothing to pick from."""
+        args = self.situation.resolve(asked.args)
+        if args is None:
+            return None
+        self.done += 1
+        if self._keep_log:
+            self.log.append(asked)
+        answer = self.target.op(asked.name, **args)
+        arrived = self._absorb(answer)
+        if answer.error is not None:
+            self._judge_error(asked.name, args, answer)
+        if self.over:
+            return answer
+        if arrived and self._reads:
+            self._check_bytes(arrived)
+        if self._audit_every and not self.done % self._audit_every:
+            self.audit()
+        return answer
+
+    def _absorb(self, answer: Answer) -> list[int]:
+        arrived: dict[int, None] = {}
+        check = self.checker.check
+        for event in answer.events:
+            if event.seq != self.events:
+                words = f"seq is {event.seq}, and {self.events} would be next"
+                self.violations.append(Violation("refinement", event.seq, "trace/seq", words))
+            self.events = event.seq + 1
+            if self._writer is not None:
+                self._writer.write(event)
+            if self._listen is not None:
+                self._listen(event)
+            self.violations.extend(check(event))
+            if event.action in ARRIVALS and event.outcome == "done":
+                arrived.update((node, None) for node, state in event.post.items() if state is not None and node)
+        for told in answer.violations:
+            words = f"{told.get('kind', '')}: {told.get('message', '')}"
+            self.violations.append(Violation("accounting", self.events - 1, "target/reports", words))
+        return list(arrived)
+
+    def _judge_error(self, name: str, args: dict[str, Any], answer: Answer) -> None:
+        assert answer.error is not None
+        if not answer.error.type.startswith(EXPECTED_ERRORS):
+            self._crash(answer, name)
+            return
+        node = args.get("node")
+        if answer.events or not isinstance(node, int) or answer.error.type not in ("Refused", "RefusedNotReady"):
+            return
+        action = _MEANT.get(name)
+        if action is None:
+            return
+        machine = self.checker.machine
+        wanted = {q.var.name for q in machine.instance.actions[action].parameters}
+        given = {"node": node, "boundary": node, "holder": -1}
+        if machine.allows(action, {k: v for k, v in given.items() if k in wanted}):
+            words = f"{name}(node={node}) was refused ({answer.error.message}), and nothing forbids {action}"
+            self.violations.append(Violation("permissiveness", self.events - 1, f"{action}/refusal", words))
+
+    def _crash(self, answer: Answer, name: str) -> None:
+        assert answer.error is not None
+        words = f"{name}: {answer.error.type}: {answer.error.message}"
+        self.violations.append(Violation("crash", self.events - 1, "target/crash", words))
+
+    def _check_bytes(self, nodes: list[int]) -> None:
+        answer = self.target.op("read", nodes=nodes)
+        self._problems(answer, "bytes/read")
+
+    def audit(self) -> None:
+        """The target looks at all it has."""
+        if "audit" in self.operations:
+            self._problems(self.target.op("audit"), "target/audit")
+
+    def _problems(self, answer: Answer, rule: str) -> None:
+        self._absorb(answer)
+        if not answer.ok:
+            self._crash(answer, rule)
+            return
+        for words in (answer.result or {}).get("problems", ()):
+            kind: Any = "bytes" if "bytes" in words else "accounting"
+            self.violations.append(Violation(kind, self.events - 1, rule, words))
+
+    # Ends
+    def finish(self) -> None:
+        """Let go of everything and let all copies end; afterwards nothing may be held, and after a reset no slot be out."""
+        self._keep_log = False
+        for _ in range(60):
+            if self.over or not self.situation.among("operation"):
+                break
+            self._let_go()
+        if self.over:
+            return
+        held = sorted(self.situation.among("operation"))
+        if held:
+            kinds = {h: next(k for k in HOLDERS if h in self.situation.among(k)) for h in held}
+            self.violations.append(
+                Violation("accounting", self.events - 1, "idle/empty-handed", f"operations that never end: {kinds}")
+            )
+            return
+        self._idle()
+        self.audit()
+        if self.over:
+            return
+        self.perform(operation("reset"))
+        self.audit()
+        left = {f"{tier} {name}": sorted(slots) for (tier, name), slots in self.checker.ledger.owner.items() if slots}
+        if left and not self.over:
+            words = f"slots that nobody gave back after a reset: {left}"
+            self.violations.append(Violation("accounting", self.events - 1, "idle/slots", words))
+
+    def _let_go(self) -> None:
+        for kind, name in (("request", "unlock"), ("loading", "abort"), ("read_prefetch", "finish_prefetch"), ("prefetch", "abort")):
+            for holder in sorted(self.situation.among(kind)):
+                if not self.over and holder in self.situation.among(kind):
+                    self.perform(operation(name, holder=holder))
+        waiting = 1
+        while waiting and not self.over:
+            answer = self.perform(operation("step", choice=0)) if "step" in self.operations else None
+            waiting = (answer.result or {}).get("waiting", 0) if answer is not None and answer.ok else 0
+        if "wait" in self.operations:
+            for holder in sorted(self.situation.among("flying")):
+                if not self.over and holder in self.situation.among("flying"):
+                    self.perform(operation("wait", holder=holder))
+        if not self.over:
+            self.perform(operation("poll"))
+
+    def _idle(self) -> None:
+        """Nothing is under way, so nothing of the model's is left: locks, pins, marks, reservations."""
+        state = self.checker.machine.state
+        left = [name for name, pairs in state.pairs.items() if pairs.by_node]
+        if left:
+            words = f"nothing is under way, and there is {', '.join(left)}"
+            self.violations.append(Violation("accounting", self.events - 1, "idle/empty-handed", words))
+
+    def close(self) -> None:
+        """The trace is complete. The target stays as it is."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def run(self, asked: Iterable[Operation], *, finish: bool = True) -> list[Violation]:
+        """Perform operations until something is found; returns what was."""
+        try:
+            for each in asked:
+                self.perform(each)
+                if self.over:
+                    break
+            if finish and not self.over:
+                self.finish()
+        finally:
+            self.close()
+        return self.violations

@@ -1,0 +1,1 @@
+"""Things that can be checked: anything that answers the operations of the protocol and tells events."""

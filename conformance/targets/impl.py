@@ -1,0 +1,250 @@
+"""The cache of this project as a target in this process: its public operations, its events, its bytes."""
+
+from __future__ import annotations
+
+import traceback
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ...impl import (
+    BadArgument,
+    BadConfig,
+    BadTokens,
+    CacheConfig,
+    CacheError,
+    OutOfDeviceSlots,
+    OutOfHostMemory,
+    Refused,
+    StaleReceipt,
+    TieredCache,
+    UnknownNode,
+)
+from ...impl.config import MAMBA, NAMES
+from ...impl.content import chain, identities, page_bytes
+from ...impl.node import Node
+from ..events import Event, convert_event
+from .base import CRASHED, Answer, Capabilities, Configuration, Problem, refused
+from .steering import NotSteerable, Steering
+
+DECLINED = (Refused, OutOfDeviceSlots, OutOfHostMemory)
+MISTAKEN = (BadArgument, BadConfig, BadTokens, StaleReceipt, UnknownNode)
+OPERATIONS = (
+    "match lock unlock release_window forward insert backup load_back begin_load_back commit_load_back evict "
+    "evict_host reclaim prefetch finish_prefetch storage_backup poll fail abort wait reset audit read"
+).split()
+
+
+class ImplTarget:
+    """`TieredCache` behind the operations of the worker protocol.
+
+    Args:
+        kind: "stepped" (copies advance one micro-step at a time, as `step` chooses), "threads" or "cuda".
+        layers, words: a page is `layers` times `words` 8-byte words.
+    """
+
+    def __init__(self, kind: str = "stepped", *, layers: int = 2, words: int = 1) -> None:
+        self.kind = kind
+        self.name = "impl" if kind == "stepped" else f"impl:{kind}"
+        self.capabilities = Capabilities(target=self.name)
+        self.cache: TieredCache | None = None
+        self._shape = (layers, words)
+        self._events: list[dict[str, Any]] = []
+        self._dead: str | None = None
+
+    def configure(self, configuration: Configuration) -> Answer:
+        """An empty cache."""
+        self.close()
+        self._events, self._dead = [], None
+        layers, words = self._shape
+        try:
+            config = CacheConfig(
+                policy=configuration.policy,
+                components=tuple(configuration.components),
+                page_size=configuration.page_size,
+                device_pages=configuration.device_pages,
+                host_pages=configuration.host_pages,
+                swa_device_pages=configuration.swa_device_pages,
+                swa_host_pages=configuration.swa_host_pages,
+                mamba_device_pages=configuration.mamba_device_pages,
+                mamba_host_pages=configuration.mamba_host_pages,
+                window=configuration.window,
+                threshold=configuration.threshold,
+                layers=layers,
+                layer_bytes=8 * words,
+                group=configuration.seed % (layers + 1) if self.kind == "stepped" else 0,
+                storage=configuration.storage,
+                verify=True,
+                engine=self.kind,
+                device="cuda" if self.kind == "cuda" else "cpu",
+                seed=configuration.seed,
+            )
+        except CacheError as error:
+            return refused("ArgumentError", str(error))
+        self.cache = cache = TieredCache(config, recorder=self._events.append)
+        self._steering = Steering(cache)
+        stepped = self.kind == "stepped"
+        self.capabilities = Capabilities(
+            [*OPERATIONS, *(["step", "act"] if stepped else [])],
+            capacity={
+                "device": {name: config.pool_pages("device", NAMES.index(name)) for name in configuration.components},
+                "host": {name: config.pool_pages("host", NAMES.index(name)) for name in configuration.components},
+            },
+            target=self.name,
+            actions=stepped,
+        )
+        return Answer(True, {"target": self.name})
+
+    def op(self, name: str, **args: Any) -> Answer:
+        """One operation."""
+        if self.cache is None:
+            return refused("RefusedUnconfigured", "configure it first")
+        if self._dead is not None:
+            return Answer(False, None, Problem(CRASHED, self._dead))
+        method: Callable[..., Any] | None = getattr(self, f"_{name}", None)
+        if method is None or name not in self.capabilities.operations:
+            return refused("RefusedOperation", f"no operation {name!r}")
+        result, problem = None, None
+        try:
+            result = method(self.cache, **args)
+        except NotSteerable as reason:
+            result = {"steered": False, "reason": str(reason)}
+        except DECLINED as error:
+            problem = Problem(f"Refused{type(error).__name__.removeprefix('Refused')}", str(error))
+        except MISTAKEN as error:
+            problem = Problem("ArgumentError", f"{type(error).__name__}: {error}")
+        except TypeError as error:
+            if f"_{name}()" not in str(error):
+                problem = self._crash(error)
+            else:
+                problem = Problem("ArgumentError", str(error))
+        except Exception as error:
+            problem = self._crash(error)
+        return Answer(problem is None, result, problem, self._told())
+
+    def close(self) -> None:
+        """Stop the engine."""
+        if self.cache is not None:
+            self.cache.close()
+            self.cache = None
+
+    def _crash(self, error: Exception) -> Problem:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+        self._dead = f"{type(error).__name__}: {error} ({place})"
+        return Problem(CRASHED, self._dead)
+
+    def _told(self) -> list[Event]:
+        told = [convert_event(raw) for raw in self._events]
+        self._events.clear()
+        return told
+
+    # Operations
+    def _match(self, cache: TieredCache, tokens: list[int]) -> dict[str, int]:
+        return cache.match(tokens)._asdict()
+
+    def _lock(self, cache: TieredCache, node: int) -> dict[str, int]:
+        return {"holder": cache.lock(node).id}
+
+    def _unlock(self, cache: TieredCache, holder: int) -> None:
+        cache.unlock(holder)
+
+    def _release_window(self, cache: TieredCache, holder: int, node: int | None = None) -> None:
+        cache.release_window(holder, node)
+
+    def _forward(self, cache: TieredCache, holder: int, wait: bool = False) -> None:
+        cache.forward(holder, wait=wait)
+
+    def _insert(
+        self, cache: TieredCache, tokens: list[int], aux: dict[str, bool] | None = None, after: int | None = None
+    ) -> dict[str, int]:
+        aux = aux or {}
+        receipt = cache.core.receipt(after, "request") if after is not None else None
+        kept = {name: bool(aux[name]) for name in ("swa", "mamba") if name in aux and name in cache.config.components}
+        return {"node": cache.insert(tokens, swa=kept.get("swa"), mamba=kept.get("mamba"), after=receipt)}
+
+    def _backup(self, cache: TieredCache, node: int) -> dict[str, int]:
+        return {"holder": cache.backup(node).id}
+
+    def _load_back(self, cache: TieredCache, node: int) -> dict[str, int]:
+        return {"holder": cache.load_back(node).id}
+
+    def _begin_load_back(self, cache: TieredCache, node: int) -> dict[str, int]:
+        return {"holder": cache.begin_load_back(node).id}
+
+    def _commit_load_back(self, cache: TieredCache, holder: int) -> None:
+        cache.commit_load_back(holder)
+
+    def _evict(self, cache: TieredCache, component: str, pages: int) -> dict[str, int]:
+        return {"freed": cache.evict(component, pages)}
+
+    def _evict_host(self, cache: TieredCache, component: str, pages: int) -> dict[str, int]:
+        return {"freed": cache.evict_host(component, pages)}
+
+    def _reclaim(self, cache: TieredCache, pages: int) -> dict[str, int]:
+        return {"freed": cache.reclaim(pages)}
+
+    def _prefetch(self, cache: TieredCache, tokens: list[int]) -> dict[str, int]:
+        return {"holder": cache.prefetch(tokens).id}
+
+    def _finish_prefetch(self, cache: TieredCache, holder: int) -> dict[str, int | None]:
+        return {"node": cache.finish_prefetch(holder)}
+
+    def _storage_backup(self, cache: TieredCache, node: int) -> dict[str, int]:
+        return {"holder": cache.storage_backup(node).id}
+
+    def _step(self, cache: TieredCache, choice: int = 0) -> dict[str, int]:
+        cache.step(choice)
+        return {"waiting": cache.steps}
+
+    def _poll(self, cache: TieredCache) -> dict[str, Any]:
+        return {"settled": [[holder, how] for holder, how in cache.poll()]}
+
+    def _wait(self, cache: TieredCache, holder: int) -> None:
+        cache.wait(holder)
+
+    def _fail(self, cache: TieredCache, kind: str, fault: str = "failed") -> None:
+        cache.fail(kind, fault)  # type: ignore[arg-type]
+
+    def _abort(self, cache: TieredCache, holder: int) -> None:
+        cache.abort(holder)
+
+    def _reset(self, cache: TieredCache) -> None:
+        cache.reset()
+
+    def _audit(self, cache: TieredCache) -> dict[str, Any]:
+        return {"problems": cache.audit(), "idle": not cache.holders}
+
+    def _act(self, cache: TieredCache, action: str, args: dict[str, int]) -> dict[str, Any]:
+        return self._steering.act(action, args)
+
+    def _read(self, cache: TieredCache, nodes: list[int]) -> dict[str, Any]:
+        """Read every copy of these nodes that counts as arrived; `problems` names those with other bytes."""
+        return {"problems": list(wrong_bytes(cache, [cache.nodes[n] for n in nodes if n in cache.nodes]))}
+
+
+def wrong_bytes(cache: TieredCache, nodes: Iterable[Node]) -> Iterable[str]:
+    """Copies of nodes that should have arrived and do not hold the bytes of their key and layer.
+
+    Hashes are made anew from the tokens: what the tree remembers of them may be wrong too.
+    """
+    core = cache.core
+    for node in nodes:
+        if node.parent is None:
+            continue
+        pages = core.pages(node)
+        hashes = chain(b"", b"".join(m.key for m in reversed(node.path())), core.stride)
+        ids = identities(hashes)[-pages:]
+        for tier, seats in (("device", node.device), ("host", node.host)):
+            for c in core.components:
+                seat = seats[c]
+                if seat.slots is None or seat.pending is not None:
+                    continue
+                pool = core.pools.of(tier)[c]
+                _, layers, words = pool.data.shape
+                wanted = page_bytes(ids[-1:] if c == MAMBA else ids, c, layers, words)
+                slots: array[int] = seat.slots
+                if len(slots) != len(wanted) or not torch.equal(pool.pages(slots), wanted):
+                    yield f"node {node.id}: its {tier} {NAMES[c]} slots {list(slots)} do not hold its bytes"

@@ -1,0 +1,379 @@
+"""Single actions of the model, done on the cache: what the caller would have to be doing at just that moment.
+
+Each method arranges for one transition, through the transition's own function and under its own guard, and says which
+ids the cache chose for new nodes and holders. What cannot be arranged raises `NotSteerable` and has changed nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...impl import TieredCache, backup, device_room, host_room, load_back, loading, requests, settle, storage
+from ...impl.config import FULL, MAMBA, NAMES, SWA
+from ...impl.content import chain, identities, page_bytes
+from ...impl.node import Node, Operation, Prefetch, Receipt
+from ...impl.store import StoreSide, page_as_bytes, store_key
+from ...impl.transfers.base import Copy
+
+LEAF_PAGES = 4
+"""Pages of a new leaf: enough for two splits."""
+READ_PAGES = 4
+"""Pages that a prefetch reads: two leaves of two."""
+
+Names = dict[str, int]
+
+
+class NotSteerable(Exception):
+    """The cache cannot be brought to do just this now; the message says why."""
+
+
+class Steering:
+    """Does model actions on one cache (with the stepped engine)."""
+
+    def __init__(self, cache: TieredCache) -> None:
+        self.cache = cache
+        self.core = cache.core
+        self._next = 1 << 24
+        self._unsent: dict[Operation, list[Copy]] = {}
+        self._handed: dict[Prefetch, list[Node]] = {}
+
+    def act(self, name: str, args: dict[str, int]) -> dict[str, Any]:
+        """Do one action. The answer's `names` gives the ids of what is new, `outcome` whether it was done or refused."""
+        action, _, component = name.partition(".")
+        method: Callable[..., Names | None] | None = getattr(self, f"do_{action}", None)
+        if method is None:
+            raise NotSteerable(f"no action {name}")
+        holder = args.get("holder")
+        if action != "backup_aux" or holder not in self.core.holders:
+            self._send(holder if action in ("ack_backup", "fail_backup") else None)
+        before = self.core.seq
+        own = {k: v for k, v in args.items() if not (k == "boundary" and action not in ("lock", "begin_load_back"))}
+        names = method(**own, **({"component": NAMES.index(component)} if component else {})) or {}
+        if self.core.seq == before:
+            raise NotSteerable("nothing has come of it")
+        return {"steered": True, "outcome": "done" if names.pop("refused", None) is None else "refused", "names": names}
+
+    # Pieces
+    def _node(self, node: int) -> Node:
+        found = self.core.nodes.get(node)
+        if found is None:
+            raise NotSteerable(f"node {node} is not in the tree")
+        return found
+
+    def _operation(self, holder: int, *kinds: str) -> Operation:
+        found = self.core.holders.get(holder)
+        if not isinstance(found, Operation) or found.kind not in kinds or found.doomed:
+            raise NotSteerable(f"holder {holder} is no {' or '.join(kinds)} that is under way")
+        return found
+
+    def _request(self, holder: int) -> Receipt:
+        found = self.core.holders.get(holder)
+        if found is None or found.kind != "request":
+            raise NotSteerable(f"holder {holder} is no request")
+        return found
+
+    def _tokens(self, pages: int) -> bytes:
+        """A key that nobody has."""
+        count = pages * self.core.config.page_size
+        first, self._next = self._next, self._next + count
+        return self.cache.key(range(first, first + count))
+
+    def _room(self, tier: str, component: int, pages: int) -> None:
+        if self.core.pools.of(tier)[component].slots.available < pages:
+            raise NotSteerable(f"no {tier} {NAMES[component]} room for {pages}")
+
+    def _need(self, condition: bool, words: str) -> None:
+        if not condition:
+            raise NotSteerable(words)
+
+    def _allowed(self, condition: bool, action: str, args: dict[str, Any]) -> bool:
+        """The cache's own guard; a refusal is told as the cache tells it."""
+        if not condition:
+            self.core.refuse(action, args, "its guard does not hold")
+        return condition
+
+    @contextmanager
+    def _window(self, node: Node, boundary: int) -> Iterator[None]:
+        """Let the window of `node` reach up to `boundary`."""
+        covered, walker = 0, node
+        while walker.parent is not None:
+            covered += self.core.pages(walker)
+            if walker.id == boundary or walker.parent.parent is None:
+                break
+            walker = walker.parent
+        kept, self.core.window = self.core.window, max(covered, 1)
+        try:
+            yield
+        finally:
+            self.core.window = kept
+
+    def _send(self, holder: int | None = None) -> None:
+        """Submit what was begun by `holder`, or by anybody: later copies cannot join it any more."""
+        for receipt in [r for r in self._unsent if holder in (None, r.id)]:
+            copies = self._unsent.pop(receipt)
+            receipt.ticket = self.core.engine.submit("backup", copies, self.core.engine.fence(), self.core.config.group)
+
+    def _settle(self, receipt: Operation, *, fail: bool = False) -> Names:
+        """The transfer ends, well or not, and is taken notice of: it must be the oldest of its direction."""
+        ticket = receipt.ticket
+        assert ticket is not None
+        if self.core.in_flight[ticket.direction][0] is not receipt:
+            raise NotSteerable("ends are taken notice of in order, and others come before")
+        if fail:
+            self._need(not ticket.ended and not ticket.error, "its transfer has ended")
+            ticket.cancel()
+        self.core.engine.wait(ticket)
+        settle.deliver(self.core)
+        return {}
+
+    # Requests
+    def do_insert_leaf(self, parent: int, leaf: int) -> Names:
+        above = self._node(parent)
+        self._room("device", FULL, LEAF_PAGES)
+        self._need(above.on_device, "the parent is not on the device")
+        return {"leaf": requests.insert_leaf(self.core, above, self._tokens(LEAF_PAGES)).id}
+
+    def do_unevict(self, node: int) -> None:
+        found = self._node(node)
+        self._room("device", FULL, self.core.pages(found))
+        requests.unevict(self.core, found)
+
+    def do_attach_aux(self, node: int, component: int) -> None:
+        found = self._node(node)
+        self._room("device", component, self.core.need(found, component))
+        requests.attach_aux(self.core, found, component)
+
+    def do_split(self, node: int, prefix: int) -> Names:
+        found = self._node(node)
+        pages = self.core.pages(found)
+        self._need(pages > 1, f"node {node} is a single page")
+        return {"prefix": requests.split(self.core, found, pages // 2).id}
+
+    def do_lock(self, node: int, boundary: int, holder: int) -> Names:
+        found = self._node(node)
+        with self._window(found, boundary):
+            return {"holder": requests.lock(self.core, found).id}
+
+    def do_unlock(self, holder: int) -> None:
+        self.cache.unlock(self._request(holder))
+
+    def do_release_window(self, node: int, holder: int) -> None:
+        requests.release_window(self.core, self._request(holder), self._node(node))
+
+    def do_forward(self, node: int, holder: int) -> Names:
+        receipt = self._request(holder)
+        self._need(receipt.node.id == node, "a request reads from its own node")
+        args = {"node": node, "holder": holder}
+        if not self._allowed(requests.unarrived(receipt) is None, "forward", args):
+            return {"refused": 1}
+        self.cache.forward(receipt)
+        return {}
+
+    # Device to host
+    def do_begin_backup(self, node: int, top: int, holder: int) -> Names:
+        core, found = self.core, self._node(node)
+        segment = found.segment(self._node(top))
+        self._room("host", FULL, sum(core.pages(m) for m in segment))
+        arrived = all(m.device[FULL].pending is None for m in segment)
+        if not self._allowed(arrived, "begin_backup", {"node": node, "top": top, "holder": core.next_holder}):
+            return {"refused": 1}
+        receipt = self._new_backup(found)
+        self._unsent[receipt] = backup.begin_backup(core, found, self._node(top), receipt)
+        return {"holder": receipt.id}
+
+    def do_backup_aux(self, node: int, holder: int, component: int) -> Names:
+        core, found = self.core, self._node(node)
+        self._room("host", component, core.need(found, component))
+        receipt = core.holders.get(holder)
+        self._need(receipt is None or receipt in self._unsent, "its transfer is under way already")
+        args = {"node": node, "component": NAMES[component], "holder": holder if receipt else core.next_holder}
+        if not self._allowed(found.device[component].pending is None, "backup_aux", args):
+            return {"refused": 1}
+        own = receipt if isinstance(receipt, Operation) else self._new_backup(found)
+        self._need(own.path is None or found in own.path.path() or core.write_back, "its path is another")
+        self._unsent.setdefault(own, []).append(backup.backup_aux(core, found, component, own))
+        return {"holder": own.id}
+
+    def _new_backup(self, node: Node) -> Operation:
+        receipt = Operation(self.core.holder_id(), "backup", node)
+        self.core.holders[receipt.id] = receipt
+        self.core.in_flight["backup"].append(receipt)
+        return receipt
+
+    def do_ack_backup(self, holder: int) -> Names:
+        receipt = self._operation(holder, "backup")
+        self._need(backup.may_ack_backup(self.core, receipt), "its parents have not arrived")
+        return self._settle(receipt)
+
+    def do_fail_backup(self, holder: int) -> Names:
+        receipt = self._operation(holder, "backup")
+        self._need(backup.may_fail_backup(self.core, receipt), "something below relies on it")
+        return self._settle(receipt, fail=True)
+
+    # Room
+    def _give_up(self, action: str, node: int, fits: Callable[[Any, Node], bool], free: Callable[..., Any]) -> Names:
+        found = self._node(node)
+        if not self._allowed(fits(self.core, found), action, {"node": node}):
+            return {"refused": 1}
+        free(self.core, found)
+        return {}
+
+    def do_demote(self, node: int) -> Names:
+        return self._give_up("demote", node, device_room.may_demote, device_room.demote)
+
+    def do_delete_leaf(self, node: int) -> Names:
+        self._need(self._node(node).on_device, "the cache evicts nothing from the device that is not there")
+        return self._give_up("delete_leaf", node, device_room.may_delete, device_room.delete_leaf)
+
+    def do_drop_subtree(self, node: int) -> Names:
+        return self._give_up("drop_subtree", node, device_room.may_drop_subtree, device_room.drop_subtree)
+
+    def do_evict_host_leaf(self, node: int) -> Names:
+        fits = type(self.core).is_host_leaf
+        return self._give_up("evict_host_leaf", node, fits, host_room.evict_host_leaf)
+
+    def do_reclaim_duplicate(self, node: int) -> Names:
+        fits = type(self.core).is_reclaimable
+        return self._give_up("reclaim_duplicate", node, fits, host_room.reclaim_duplicate)
+
+    def do_evict_device_aux(self, node: int, component: int) -> Names:
+        return self._evict_aux("evict_device_aux", node, component, self.core.device_aux, device_room.evict_device_aux)
+
+    def do_evict_host_aux(self, node: int, component: int) -> Names:
+        return self._evict_aux("evict_host_aux", node, component, self.core.host_aux, host_room.evict_host_aux)
+
+    def _evict_aux(self, action: str, node: int, component: int, queues: Any, free: Callable[..., Any]) -> Names:
+        found = self._node(node)
+        args = {"node": node, "component": NAMES[component]}
+        if not self._allowed(queues[component].fits(found), action, args):
+            return {"refused": 1}
+        free(self.core, found, component)
+        return {}
+
+    # Host to device
+    def do_begin_load_back(self, node: int, boundary: int, holder: int) -> Names:
+        found = self._node(node)
+        with self._window(found, boundary):
+            return {"holder": load_back.begin_load_back(self.core, found).id}
+
+    def do_commit_load_back(self, node: int, holder: int) -> Names:
+        receipt = self._operation(holder, "loading")
+        wanted = load_back.sources(self.core, receipt)
+        for c in self.core.components:
+            self._room("device", c, sum(self.core.need(m, k) for m, k in wanted if k == c))
+        loading.commit(self.core, receipt)
+        return {}
+
+    def do_ack_load_back(self, node: int, holder: int) -> Names:
+        return self._settle(self._operation(holder, "load_back"))
+
+    def do_fail_load_back(self, node: int, holder: int) -> Names:
+        receipt = self._operation(holder, "load_back")
+        self._need(load_back.may_fail_load_back(self.core, receipt), "somebody relies on what it was filling")
+        return self._settle(receipt, fail=True)
+
+    def do_refuse_load_back(self, node: int, holder: int) -> Names:
+        receipt = self._operation(holder, "loading")
+        self._need(not load_back.sources(self.core, receipt), "there is something to load")
+        load_back.refuse_load_back(self.core, receipt)
+        return {}
+
+    def do_abort_load_back(self, holder: int) -> None:
+        load_back.abort_load_back(self.core, self._operation(holder, "loading"))
+
+    # Storage
+    def do_begin_prefetch(self, node: int, holder: int) -> Names:
+        core, anchor, store = self.core, self._node(node), self.core.store
+        self._need(store is not None, "there is no storage tier")
+        assert store is not None
+        self._room("host", FULL, READ_PAGES)
+        key = b"".join(m.key for m in reversed(anchor.path())) + self._tokens(READ_PAGES)
+        hashes = storage.page_hashes(chain(b"", key, core.stride))[-READ_PAGES:]
+        reserved, copies = {}, []
+        for c in core.components:
+            own = hashes[1:2] if c == MAMBA else hashes
+            slots = core.pools.host[c].slots.take(len(own))
+            if slots is None:
+                continue
+            reserved[c] = slots
+            keys = [store_key(c, h) for h in own]
+            _, layers, words = core.pools.host[c].data.shape
+            for k, page in zip(keys, page_bytes(identities(b"".join(own)), c, layers, words), strict=True):
+                store.put(k, page_as_bytes(page))
+            side = StoreSide(store, keys, layers)
+            copies.append(Copy(side, array("i", range(len(own))), core.pools.host[c], slots))
+        receipt = storage.begin_prefetch(core, anchor, key, anchor.end, reserved)
+        receipt.ticket = core.engine.submit("prefetch", copies)
+        core.in_flight["prefetch"].append(receipt)
+        self._handed[receipt] = []
+        return {"holder": receipt.id}
+
+    def _prefetch(self, holder: int) -> Prefetch:
+        receipt = self._operation(holder, "prefetch")
+        assert isinstance(receipt, Prefetch)
+        return receipt
+
+    def do_complete_prefetch(self, holder: int) -> Names:
+        receipt = self._prefetch(holder)
+        self._need(receipt.filling, "the storage read has ended")
+        return self._settle(receipt)
+
+    def do_insert_host(self, parent: int, leaf: int, holder: int) -> Names:
+        receipt, above = self._prefetch(holder), self._node(parent)
+        handed = self._handed.get(receipt, [])
+        last = handed[-1] if handed else receipt.node
+        self._need(last is above and above.id in self.core.nodes, "what it read goes on elsewhere")
+        self._need(len(handed) < 2, "all that it read is in the tree")
+        if receipt.filling:
+            return self.do_end_prefetch(holder)
+        low = above.end
+        slots = receipt.reserved[FULL]
+        receipt.reserved[FULL] = slots[2:]
+        key = receipt.key[low * self.core.stride : (low + 2) * self.core.stride]
+        made = storage.insert_host(self.core, above, key, receipt, slots[:2])
+        handed.append(made)
+        return {"leaf": made.id}
+
+    def do_attach_host_aux(self, node: int, holder: int, component: int) -> Names:
+        receipt, found = self._prefetch(holder), self._node(node)
+        handed = self._handed.get(receipt, [])
+        self._need(bool(handed) and handed[0] is found, "what it read of this belongs elsewhere")
+        self._need(component in receipt.reserved and self.core.pages(found) == 2, "it has read no such copy")
+        if component == MAMBA:
+            slots = receipt.reserved.pop(MAMBA)
+        else:
+            slots = receipt.reserved[component][:2]
+            receipt.reserved[component] = receipt.reserved[component][2:]
+            self._need(len(slots) == 2 and component == SWA, "it has read no such copy")
+        storage.attach_host_aux(self.core, found, component, receipt, slots)
+        return {}
+
+    def do_end_prefetch(self, holder: int) -> Names:
+        receipt = self._prefetch(holder)
+        if not self._allowed(not receipt.filling, "end_prefetch", {"holder": holder}):
+            return {"refused": 1}
+        storage.end_prefetch(self.core, receipt)
+        return {}
+
+    def do_begin_storage_backup(self, node: int, holder: int) -> Names:
+        found = self._node(node)
+        args = {"node": node, "holder": self.core.next_holder}
+        if not self._allowed(found.host[FULL].pending is None, "begin_storage_backup", args):
+            return {"refused": 1}
+        return {"holder": self.cache.storage_backup(node).id}
+
+    def do_ack_storage_backup(self, holder: int) -> Names:
+        return self._settle(self._operation(holder, "storage_backup"))
+
+    def do_fail_storage_backup(self, holder: int) -> Names:
+        return self._settle(self._operation(holder, "storage_backup"), fail=True)
+
+    def do_reset(self) -> Names:
+        if self.core.holders:
+            self.core.refuse("reset", {}, "operations are under way")
+            return {"refused": 1}
+        self.cache.reset()
+        return {}
