@@ -6,19 +6,22 @@ import json as json_module
 import time
 import webbrowser
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
 from ..conformance.events import Event
+from ..conformance.replay import replay
 from ..model.errors import BadArgument
 from ..view import markdown, page, perfetto, sarif, terminal
 from ..view.source import tell
 from ..view.sources import open_source
 from ..view.story import Story
-from .options import Json
+from .options import Json, policies
 from .report import Tick, Verdict, finish, out, progress, verdict_line
 
 FORMATS = {"html": ".html", "markdown": ".md", "sarif": ".sarif", "perfetto": ".json"}
@@ -35,6 +38,8 @@ def show(
         Path | None, typer.Option("--output", "-o", help="File to write; its ending chooses the format.")
     ] = None,
     form: Annotated[str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, whatever the ending.")] = None,
+    target: Annotated[str | None, typer.Option(help="Replay a scenario on this target and show what it does.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Of the policies that a scenario names, this one.")] = None,
     judged: Annotated[bool, typer.Option("--judge/--no-judge", help="Hold the events to the protocol.")] = True,
     megabytes: Annotated[float, typer.Option(help="Room for steps; those around the violation stay.")] = 8.0,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -48,8 +53,8 @@ def show(
         raise BadArgument(f"--megabytes is {megabytes}: a page has room for 0.01 to 16")
     path = find(source)
     chosen = format_of(output, form)
-    with progress("reading", quiet=json) as tick:
-        opened = open_source(path, judged=judged)
+    with progress("reading", quiet=json) as tick, trace_of(path, target, policy) as trace:
+        opened = open_source(trace, judged=judged)
         opened.events = counted(opened.events, tick)
         told = tell(opened, budget=int(megabytes * 1_000_000))
     written = output or (None if form and form != "html" else Path(path.stem + ".html"))
@@ -63,6 +68,27 @@ def show(
             webbrowser.open(written.resolve().as_uri())
     payload = as_json(told, written, len(text))
     finish(payload, as_json=json, show=lambda: report(told, written, text))
+
+
+@contextmanager
+def trace_of(path: Path, target: str | None, policy: str | None) -> Iterator[Path]:
+    """The file itself; with a target, the trace of its replay of the scenario.
+
+    Raises:
+        BadArgument: nothing was replayed: the scenario is not for that policy.
+    """
+    if target is None:
+        if policy is not None:
+            raise BadArgument("--policy goes with --target")
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / f"{path.stem}.ndjson"
+        chosen = None if policy is None else policies(policy)[0]
+        found = replay(path, target, trace=trace, policy=chosen)
+        if not trace.exists():
+            raise BadArgument(f"{path.name}: {'; '.join(r.reason for r in found.runs) or 'it is not for that policy'}")
+        yield trace
 
 
 def find(source: str) -> Path:

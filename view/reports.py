@@ -8,6 +8,7 @@ from typing import Any
 
 from ..conformance.checker import Checker
 from ..conformance.events import Event, NodeState, event_args
+from ..conformance.scenario import Scenario
 from ..model.errors import BadArgument, ModelError
 from ..model.instance import Instance, instance
 from ..model.machine import ReferenceMachine
@@ -37,6 +38,42 @@ def from_steps(data: Mapping[str, Any], name: str, reproduce: str = "") -> Sourc
         if isinstance(data.get(key), str):
             about[key] = data[key]
     return Source(title, components, events, judge, about, reproduce=reproduce)
+
+
+def from_scenario(
+    scenario: Scenario, policy: Policy | None = None, components: tuple[Component, ...] | None = None
+) -> Source:
+    """A scenario on the model, under the first policy and component set that it names and that are asked for.
+
+    Raises:
+        BadArgument: it does not apply there, or has operations only (a target has to replay those).
+    """
+    settings = [(p, c) for p, c in scenario.settings if policy in (None, p) and components in (None, c)]
+    if not settings:
+        raise BadArgument(f"{scenario.name} is for {', '.join(scenario.policies)} and {', '.join(scenario.components)}")
+    if not scenario.step:
+        raise BadArgument(f"{scenario.name} has operations only: say with --target what is to replay it")
+    chosen, parts = settings[0]
+    ids, rows = {"root": ROOT_NODE}, []
+    following = {"node": 1, "holder": 1}
+    for step in scenario.step:
+        args: dict[str, int | str] = {}
+        for parameter, name in step.args.items():
+            kind = "holder" if parameter == "holder" else "node"
+            if name not in ids:
+                ids[name], following[kind] = following[kind], following[kind] + 1
+            args[parameter] = ids[name]
+        refused = step.expect in ("refused", "unjustified")
+        outcome = {"outcome": "refused", "reason": step.words or "as the scenario expects"} if refused else {}
+        rows.append({"action": step.action, "args": args, "tag": step.words, **outcome})
+    about: dict[str, object] = {"policy": chosen, "components": "+".join(parts)}
+    if scenario.source:
+        about["source"] = scenario.source
+    about["nodes"] = ", ".join(f"{name} is {i}" for name, i in ids.items() if i)
+    judge = Judge(Checker(chosen, parts, complete=False))
+    events = told_by(ReferenceMachine(chosen, parts), rows, scenario.name)
+    title = scenario.name.replace("-", " ").capitalize()
+    return Source(title, parts, events, judge, about, reproduce=f"pinproof replay {scenario.name}", note=scenario.words)
 
 
 def told_by(machine: ReferenceMachine, rows: Iterable[Mapping[str, Any]], where: str) -> Iterator[Event]:

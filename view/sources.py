@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..conformance.checker import Checker
-from ..conformance.errors import BadTrace
+from ..conformance.errors import BadScenario, BadTrace
 from ..conformance.events import Event
+from ..conformance.scenario import load
 from ..conformance.trace import TraceReader
 from ..model.errors import BadArgument
 from .judge import Judge
-from .reports import from_counterexample, from_exploration, from_itf, from_steps
+from .reports import from_counterexample, from_exploration, from_itf, from_scenario, from_steps
 from .source import Source
 
 
@@ -30,13 +30,15 @@ def open_source(path: Path, *, judged: bool = True) -> Source:
         if isinstance(head, dict) and "trace" in head and "violation" not in head:
             return from_trace(path, judged=judged)
         if path.suffix == ".toml":
-            return from_steps(tomllib.loads(path.read_text("utf-8")), path.stem, f"pinproof replay {path.stem}")
+            return from_scenario(load(path))
         if isinstance(head, dict) and {"seq", "action"} <= head.keys():
             raise BadArgument(f'{path.name}: a trace begins with a header line, {{"trace": "pinproof/1", …}}')
         return from_json(json.loads(path.read_text("utf-8")), path.name)
     except OSError as error:
         raise BadArgument(f"{path}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+    except BadScenario as error:
+        raise BadArgument(str(error)) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise BadArgument(f"{path.name} is neither a trace nor a scenario nor a report: {error}") from error
 
 

@@ -19,18 +19,19 @@ for verb in (show, explain, doctor):
 run = CliRunner()
 
 SCENARIO = """
-policy = "write_back"
+name = "locked-leaf-deleted"
+words = "A locked leaf is deleted."
+policies = ["write_back"]
 components = ["full"]
-title = "A locked leaf is deleted"
 [[step]]
 action = "insert_leaf"
-args = { parent = 0, leaf = 1 }
+args = { parent = "root", leaf = "X" }
 [[step]]
 action = "lock"
-args = { node = 1, holder = 1 }
+args = { node = "X", boundary = "X", holder = "r" }
 [[step]]
 action = "delete_leaf"
-args = { node = 1 }
+args = { node = "X" }
 """
 
 
@@ -105,10 +106,10 @@ def test_show_writes_what_its_ending_says(tmp_path: Path, monkeypatch: pytest.Mo
     assert result.exit_code == 1
     assert "delete_leaf/no device lock" in result.output
     assert Path("x.html").read_text().startswith("<!doctype html>")
-    for name, start in (("a.md", "### A locked leaf"), ("a.sarif", "{"), ("a.json", '{"traceEvents"')):
+    for name, start in (("a.md", "### Locked leaf deleted"), ("a.sarif", "{"), ("a.json", '{"traceEvents"')):
         assert run.invoke(app, ["show", "x.toml", "-o", name]).exit_code == 1
         assert Path(name).read_text().startswith(start)
-    assert run.invoke(app, ["show", "x.toml", "--format", "markdown"]).output.startswith("### A locked leaf")
+    assert run.invoke(app, ["show", "x.toml", "--format", "markdown"]).output.startswith("### Locked leaf deleted")
     answer = json.loads(run.invoke(app, ["show", "x.toml", "--json"]).output)
     assert (answer["verdict"], answer["violations"][0]["step"], answer["steps"]) == ("violated", 2, 3)
 

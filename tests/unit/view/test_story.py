@@ -166,13 +166,13 @@ def test_a_cut_off_trace_is_told_up_to_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.toml", "policy = 1", "no list of steps"),
-        ("a.toml", "policy = 'write_up'\nstep = []", "policy is 'write_up'"),
-        ("a.toml", "policy = ", "neither a trace nor a scenario"),
+        ("a.toml", "policy = 1", "a.toml: Object contains unknown field"),
+        ("a.toml", "policy = ", "a.toml: "),
+        ("a.json", '{"policy": "write_up", "steps": []}', "policy is 'write_up'"),
         ("a.json", "{}", "no trace, scenario or counterexample"),
         ("a.json", "\xff", "neither a trace"),
         ("a.ndjson", '{"seq": 0, "action": "lock"}\n', "begins with a header line"),
-        ("a.toml", "policy='write_back'\n[[step]]\nargs={}", "step 0: no action"),
+        ("a.json", '{"policy": "write_back", "steps": [{"args": {}}]}', "step 0: no action"),
     ],
 )
 def test_what_cannot_be_shown_says_why(tmp_path: Path, name: str, content: str, words: str) -> None:
