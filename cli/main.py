@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
+from ..conformance.errors import ConformanceError
 from ..model.errors import ModelError
 from ..proofs.checkpoint import CheckpointMismatch
 from ..proofs.spill import DiskFull
-from . import explore, mutants, show
+from . import diff, doctor, explain, explore, mutants, prove, show
 from .report import INTERNAL, USAGE, err, out
 
-USER_ERRORS = (ModelError, DiskFull, CheckpointMismatch)
+USER_ERRORS = (ModelError, ConformanceError, DiskFull, CheckpointMismatch)
 """What was asked, or where, was wrong; the message says how."""
 
 app = typer.Typer(
@@ -29,17 +30,23 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def top(
-    version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
-) -> None:
-    """Check, prove and run the ownership protocol of a tiered KV cache."""
-    if version:
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
         out.print(metadata.version("pinproof"))
         raise typer.Exit
 
 
-for verb in (explore, mutants, show):
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Check, prove and run the ownership protocol of a tiered KV cache."""
+
+
+for verb in (prove, mutants, explore, diff, show, explain, doctor):
     verb.register(app)
 
 

@@ -1,0 +1,67 @@
+"""`pinproof diff`: the first divergence of two traces, or of one from the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..conformance.diff import DiffResult, Divergence
+from ..conformance.diff import diff as run_diff
+from .options import Json
+from .report import err, finish, out, progress, verdict_line
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(rich_help_panel="Check an implementation")(diff)
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(help="A trace (NDJSON).")],
+    b: Annotated[Path | None, typer.Argument(help="Another trace; the model if left out.")] = None,
+    json: Json = False,
+) -> None:
+    """Find the first event at which two traces part, or at which a trace breaks the protocol.
+
+    Example: pinproof diff recorded.ndjson
+    """
+    with progress("comparing", quiet=json) as tick:
+        found = run_diff(a, b, progress=lambda events: tick(events, 0, f"{events:,} events"))
+    finish(as_json(found), as_json=json, show=lambda: show(found))
+
+
+def as_json(found: DiffResult) -> dict[str, Any]:
+    """The JSON of the verb."""
+    return {
+        "verdict": found.verdict,
+        "events": found.events,
+        "divergence": None if found.divergence is None else found.divergence.as_json(),
+        "truncated": list(found.truncated),
+    }
+
+
+def show(found: DiffResult) -> None:
+    """The screen."""
+    for name in found.truncated:
+        err.print(f"[yellow]{name}: the last line is cut off; it was left out[/]")
+    if found.divergence is not None:
+        show_divergence(found.divergence)
+    verdict_line(found.verdict, f"{found.events:,} events compared")
+
+
+def show_divergence(at: Divergence) -> None:
+    """Where two histories part: the event on both sides, the fields, the rule, what happened before."""
+    out.print(f"[bold]event {at.seq}[/] (line {at.line})")
+    out.print(f"  a  {at.a or 'has ended'}", markup=False)
+    out.print(f"  b  {at.b or 'has ended'}", markup=False)
+    for field in at.fields:
+        where = "" if field.node is None else f"node {field.node} "
+        out.print(f"  [red]{where}{field.field}[/]: {field.a!r} | {field.b!r}")
+    if at.rule:
+        out.print(f"  rule [red]{at.rule}[/]: {at.words}")
+    for part in at.conjuncts:
+        out.print(f"  false: {part}", markup=False)
+    for line in at.recent:
+        out.print(f"  before: {line}", markup=False, style="dim")
