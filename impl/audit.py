@@ -35,23 +35,22 @@ def _owners(core: Core) -> list[str]:
     found = []
     for tier in ("device", "host"):
         for c, pool in core.pools.of(tier).items():
-            owners: Counter[int] = Counter()
+            owners = [0] * pool.slots.size
+            listed = [0] * pool.slots.size
             for node in core.nodes.values():
-                owners.update(node.seats(tier)[c].slots or ())
+                for slot in node.seats(tier)[c].slots or ():
+                    owners[slot] += 1
             for holder in core.holders.values():
                 if tier == "host" and isinstance(holder, Prefetch):
-                    owners.update(holder.reserved.get(c, ()))
+                    for slot in holder.reserved.get(c, ()):
+                        owners[slot] += 1
+            for slot in pool.slots.free:
+                listed[slot] += 1
             name = f"{tier}.{NAMES[c]}"
-            free = Counter(pool.slots.free)
-            for slot in range(pool.slots.size):
-                if owners[slot] > 1:
-                    found.append(f"{name} slot {slot} has {owners[slot]} owners")
-                if pool.slots.is_used(slot) != (owners[slot] > 0):
-                    found.append(
-                        f"{name} slot {slot}: its pool says {pool.slots.is_used(slot)}, owners {owners[slot]}"
-                    )
-                if free[slot] != (not pool.slots.is_used(slot)):
-                    found.append(f"{name} slot {slot} stands {free[slot]} times in the free list")
+            for slot, (count, free) in enumerate(zip(owners, listed, strict=True)):
+                used = pool.slots.is_used(slot)
+                if count != used or free == used:
+                    found.append(f"{name} slot {slot}: used {used}, owners {count}, in the free list {free}")
     return found
 
 

@@ -5,7 +5,7 @@ Each returns the pages that it freed, 0 if it may not be done in this state.
 
 from __future__ import annotations
 
-from .config import FULL, NAMES
+from .config import NAMES
 from .core import Core, Row
 from .node import Node
 
@@ -16,13 +16,7 @@ def demote(core: Core, node: Node) -> int:
     FULL has arrived there (SGLang #24585), nobody has locked or is copying anything of it, nothing below is
     on the device. Auxiliary copies without a host copy are lost.
     """
-    full = node.host[FULL]
-    if (
-        full.slots is None
-        or full.pending is not None
-        or not core.is_device_leaf(node)
-        or in_flight(core, node)
-    ):
+    if not node.on_host or not core.is_device_leaf(node) or in_flight(core, node):
         return 0
     rows = core.rows()
     for c in core.components:

@@ -95,3 +95,36 @@ def test_write_back_saves_an_auxiliary_copy_before_it_goes() -> None:
     cache.lock(cache.insert([1, 2], mamba=False))
     assert cache.evict("mamba", 1) == 1
     assert (cache.observe(upper) or {})["mamba"] == "H"
+
+
+@pytest.mark.parametrize("component", ["full", "mamba"])
+def test_what_is_being_copied_is_waited_for(component: str) -> None:
+    cache = TieredCache(components=("full", "mamba"))
+    node = cache.insert([1, 2])
+    receipt = cache.backup(node)
+    cache.step(0)
+    assert cache.evict(component, 1) == (2 if component == "full" else 1)
+    assert receipt.over
+    assert (cache.observe(node) or {})[component] == "H"
+    assert cache.audit() == []
+
+
+def test_what_storage_is_reading_is_not_dropped_with_its_parent() -> None:
+    cache = TieredCache(host_pages=2, storage=True)
+    upper, leaf = cache.insert([1, 2, 3]), cache.insert([1, 2, 3, 4, 5])
+    cache.evict("full", 2)
+    receipt = cache.storage_backup(leaf)
+    assert cache.evict("full", 1) == 0
+    assert {upper, leaf} <= cache.nodes.keys()
+    cache.wait(receipt)
+    assert cache.evict("full", 1) == 3
+    assert cache.audit() == []
+
+
+def test_an_insert_does_not_make_room_of_its_own_path() -> None:
+    cache = TieredCache(policy="write_through_selective", threshold=99, device_pages=4)
+    own, other = cache.insert([1, 2]), cache.insert([9])
+    cache.insert([1, 2, 3, 4])
+    assert own in cache.nodes
+    assert other not in cache.nodes
+    assert cache.audit() == []

@@ -165,3 +165,15 @@ def test_a_load_back_in_flight_follows_a_split() -> None:
     finish(cache)
     assert cache.full_host_duplicates == [leaf, prefix]
     assert cache.audit() == []
+
+
+@pytest.mark.parametrize("policy", ["write_back", "write_through"])
+def test_a_failed_load_back_is_not_cleared_away_under_what_hangs_below(policy: str) -> None:
+    cache = TieredCache(policy=policy)
+    (upper,) = evicted_chain(cache, 2)
+    cache.fail("load_back")
+    receipt = cache.load_back(upper)
+    cache.insert([0, 1, 9])
+    assert [what for id_, what in finish(cache) if id_ == receipt.id] == ["doomed", "failed"]
+    assert cache.audit() == []
+    assert cache.observe(upper) == {"full": "H"}

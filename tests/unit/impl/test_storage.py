@@ -132,3 +132,17 @@ def test_what_cannot_be_done_is_told() -> None:
     cache.fail("host_memory")
     with pytest.raises((OutOfHostMemory, NothingToDo)):
         cache.prefetch(TOKENS[:1])
+
+
+def test_the_anchor_of_a_prefetch_stays() -> None:
+    cache = stored()
+    first = cache.prefetch(TOKENS[:2])
+    cache.wait(first)
+    anchor = cache.finish_prefetch(first)
+    second = cache.prefetch(TOKENS)
+    assert cache.evict_host("full", 2) == 0
+    cache.wait(second)
+    leaf = cache.finish_prefetch(second)
+    assert leaf is not None
+    assert cache.nodes[leaf].parent is cache.nodes[anchor or 0]
+    assert cache.audit() == []
