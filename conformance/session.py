@@ -22,6 +22,16 @@ ARRIVALS = {
 EXPECTED_ERRORS = ("Refused", "Argument")
 """How types of errors begin that a driver may meet."""
 
+_ENDS = {
+    "request": ("unlock",),
+    "loading": ("abort_load_back",),
+    "load_back": ("ack_load_back",),
+    "backup": ("ack_backup",),
+    "prefetch": ("complete_prefetch", "end_prefetch"),
+    "storing": ("ack_storage_backup",),
+}
+"""The actions that end each kind of operation well."""
+
 _MEANT = {"lock": "lock", "storage_backup": "begin_storage_backup"}
 """Operations that are one action: refusing them is refusing it."""
 
@@ -39,7 +49,8 @@ class Session:
     Attributes:
         done: operations performed.
         violations: what was found, in order.
-        log: every operation performed, for replay and shrinking; None unless asked for.
+        log: every operation performed, for replay and shrinking, if it is kept.
+        last: the answer to the last operation.
     """
 
     def __init__(
@@ -61,6 +72,7 @@ class Session:
         self.events = 0
         self.violations: list[Violation] = []
         self.log: list[Operation] = []
+        self.last: Answer | None = None
         self._keep_log = keep_log
         self._audit_every = audit_every
         self._listen = listen
@@ -82,13 +94,14 @@ class Session:
 
     def perform(self, asked: Operation) -> Answer | None:
         """One operation, with its picks answered; None if there was nothing to pick from."""
+        self.last = None
         args = self.situation.resolve(asked.args)
         if args is None:
             return None
         self.done += 1
         if self._keep_log:
             self.log.append(asked)
-        answer = self.target.op(asked.name, **args)
+        answer = self.last = self.target.op(asked.name, **args)
         arrived = self._absorb(answer)
         if answer.error is not None:
             self._judge_error(asked.name, args, answer)
@@ -190,20 +203,37 @@ class Session:
             self.violations.append(Violation("accounting", self.events - 1, "idle/slots", words))
 
     def _let_go(self) -> None:
-        for kind, name in (("request", "unlock"), ("loading", "abort"), ("read_prefetch", "finish_prefetch"), ("prefetch", "abort")):
-            for holder in sorted(self.situation.among(kind)):
-                if not self.over and holder in self.situation.among(kind):
-                    self.perform(operation(name, holder=holder))
-        waiting = 1
-        while waiting and not self.over:
-            answer = self.perform(operation("step", choice=0)) if "step" in self.operations else None
-            waiting = (answer.result or {}).get("waiting", 0) if answer is not None and answer.ok else 0
+        if "unlock" not in self.operations:
+            self._let_go_by_actions()
+            return
+        self._each("request", "unlock")
+        self._each("loading", "abort")
+        self._each("read_prefetch", "finish_prefetch")
+        self._each("prefetch", "abort")
         if "wait" in self.operations:
-            for holder in sorted(self.situation.among("flying")):
-                if not self.over and holder in self.situation.among("flying"):
-                    self.perform(operation("wait", holder=holder))
+            self._each("flying", "wait")
+        else:
+            waiting = 1
+            while waiting and not self.over and "step" in self.operations:
+                answer = self.perform(operation("step", choice=0))
+                waiting = (answer.result or {}).get("waiting", 0) if answer is not None and answer.ok else 0
         if not self.over:
             self.perform(operation("poll"))
+
+    def _each(self, kind: str, name: str) -> None:
+        for holder in sorted(self.situation.among(kind)):
+            if not self.over and holder in self.situation.among(kind):
+                self.perform(operation(name, holder=holder))
+
+    def _let_go_by_actions(self) -> None:
+        anchors = self.checker.machine.state.pairs["anchor"]
+        for kind, actions in _ENDS.items():
+            for holder in sorted(self.situation.among(kind)):
+                anchor = min(anchors.nodes(holder), default=0)
+                for action in actions:
+                    args = {"holder": holder, **({"node": anchor} if action == "ack_load_back" else {})}
+                    if not self.over:
+                        self.perform(operation("act", action=action, args=args))
 
     def _idle(self) -> None:
         """Nothing is under way, so nothing of the model's is left: locks, pins, marks, reservations."""

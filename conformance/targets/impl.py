@@ -107,6 +107,8 @@ class ImplTarget:
         if method is None or name not in self.capabilities.operations:
             return refused("RefusedOperation", f"no operation {name!r}")
         result, problem = None, None
+        if name != "act":
+            self._steering.flush()
         try:
             result = method(self.cache, **args)
         except NotSteerable as reason:
@@ -190,6 +192,9 @@ class ImplTarget:
         return {"holder": cache.prefetch(tokens).id}
 
     def _finish_prefetch(self, cache: TieredCache, holder: int) -> dict[str, int | None]:
+        if self._steering.steers(holder):
+            self._steering.act("end_prefetch", {"holder": holder})
+            return {"node": None}
         return {"node": cache.finish_prefetch(holder)}
 
     def _storage_backup(self, cache: TieredCache, node: int) -> dict[str, int]:

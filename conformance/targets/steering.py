@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...impl import TieredCache, backup, device_room, host_room, load_back, loading, requests, settle, storage
-from ...impl.config import FULL, MAMBA, NAMES, SWA
+from ...impl.config import FULL, MAMBA, NAMES
 from ...impl.content import chain, identities, page_bytes
 from ...impl.node import Node, Operation, Prefetch, Receipt
 from ...impl.store import StoreSide, page_as_bytes, store_key
@@ -109,6 +109,14 @@ class Steering:
             yield
         finally:
             self.core.window = kept
+
+    def flush(self) -> None:
+        """Submit whatever was begun: somebody else is going to act."""
+        self._send()
+
+    def steers(self, holder: int) -> bool:
+        """The prefetch was begun here: what it read is handed to the tree by single actions only."""
+        return self.core.holders.get(holder) in self._handed
 
     def _send(self, holder: int | None = None) -> None:
         """Submit what was begun by `holder`, or by anybody: later copies cannot join it any more."""
@@ -214,44 +222,40 @@ class Steering:
         return self._settle(receipt, fail=True)
 
     # Room
-    def _give_up(self, action: str, node: int, fits: Callable[[Any, Node], bool], free: Callable[..., Any]) -> Names:
+    def _give_up(self, action: str, node: int, free: Callable[..., int], *rest: int, fits: bool = True) -> Names:
+        """Free something, if the cache finds that it may be; a refusal is told as the cache tells it."""
         found = self._node(node)
-        if not self._allowed(fits(self.core, found), action, {"node": node}):
+        args = {"node": node, **({"component": NAMES[rest[0]]} if rest else {})}
+        if not fits or not free(self.core, found, *rest):
+            self.core.refuse(action, args, "its guard does not hold")
             return {"refused": 1}
-        free(self.core, found)
         return {}
 
     def do_demote(self, node: int) -> Names:
-        return self._give_up("demote", node, device_room.may_demote, device_room.demote)
+        return self._give_up("demote", node, device_room.demote)
 
     def do_delete_leaf(self, node: int) -> Names:
         self._need(self._node(node).on_device, "the cache evicts nothing from the device that is not there")
-        return self._give_up("delete_leaf", node, device_room.may_delete, device_room.delete_leaf)
+        return self._give_up("delete_leaf", node, device_room.delete_leaf)
 
     def do_drop_subtree(self, node: int) -> Names:
-        return self._give_up("drop_subtree", node, device_room.may_drop_subtree, device_room.drop_subtree)
+        return self._give_up("drop_subtree", node, device_room.drop_subtree)
 
     def do_evict_host_leaf(self, node: int) -> Names:
-        fits = type(self.core).is_host_leaf
-        return self._give_up("evict_host_leaf", node, fits, host_room.evict_host_leaf)
+        self._need(not self._node(node).children, "it is no leaf")
+        fits = self.core.is_host_leaf(self._node(node))
+        return self._give_up("evict_host_leaf", node, host_room.evict_host_leaf, fits=fits)
 
     def do_reclaim_duplicate(self, node: int) -> Names:
-        fits = type(self.core).is_reclaimable
-        return self._give_up("reclaim_duplicate", node, fits, host_room.reclaim_duplicate)
+        fits = self.core.is_reclaimable(self._node(node))
+        return self._give_up("reclaim_duplicate", node, host_room.reclaim_duplicate, fits=fits)
 
     def do_evict_device_aux(self, node: int, component: int) -> Names:
-        return self._evict_aux("evict_device_aux", node, component, self.core.device_aux, device_room.evict_device_aux)
+        return self._give_up("evict_device_aux", node, device_room.evict_device_aux, component)
 
     def do_evict_host_aux(self, node: int, component: int) -> Names:
-        return self._evict_aux("evict_host_aux", node, component, self.core.host_aux, host_room.evict_host_aux)
-
-    def _evict_aux(self, action: str, node: int, component: int, queues: Any, free: Callable[..., Any]) -> Names:
-        found = self._node(node)
-        args = {"node": node, "component": NAMES[component]}
-        if not self._allowed(queues[component].fits(found), action, args):
-            return {"refused": 1}
-        free(self.core, found, component)
-        return {}
+        fits = self.core.host_aux[component].fits(self._node(node))
+        return self._give_up("evict_host_aux", node, host_room.evict_host_aux, component, fits=fits)
 
     # Host to device
     def do_begin_load_back(self, node: int, boundary: int, holder: int) -> Names:
@@ -342,13 +346,11 @@ class Steering:
         handed = self._handed.get(receipt, [])
         self._need(bool(handed) and handed[0] is found, "what it read of this belongs elsewhere")
         self._need(component in receipt.reserved and self.core.pages(found) == 2, "it has read no such copy")
-        if component == MAMBA:
-            slots = receipt.reserved.pop(MAMBA)
-        else:
-            slots = receipt.reserved[component][:2]
-            receipt.reserved[component] = receipt.reserved[component][2:]
-            self._need(len(slots) == 2 and component == SWA, "it has read no such copy")
-        storage.attach_host_aux(self.core, found, component, receipt, slots)
+        held = receipt.reserved[component]
+        count = 1 if component == MAMBA else 2
+        self._need(len(held) >= count, "it has handed its copies over already")
+        receipt.reserved[component] = held[count:]
+        storage.attach_host_aux(self.core, found, component, receipt, held[:count])
         return {}
 
     def do_end_prefetch(self, holder: int) -> Names:

@@ -1,0 +1,229 @@
+"""Does a target conform? Drives it, checks every event, and makes what it finds short enough to read."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..model.vocabulary import Component, Policy
+from .checker import After
+from .driver import Driver, small
+from .events import Event
+from .registry import open_target
+from .scenario import Scenario, from_run, write
+from .session import Session
+from .shrink import shrink
+from .situation import Operation
+from .steered import SteeredDriver
+from .targets.base import Configuration, Target
+from .violation import Violation
+from .workload import Workload, open_workload
+
+Verdict = Literal["holds", "violated", "vacuous"]
+Progress = Callable[[int, int], None]
+"""Called now and then with steps done and steps in all (0: not known)."""
+TargetLike = str | Target | Callable[[], Target]
+
+
+@dataclass(frozen=True, slots=True)
+class ConformResult:
+    """What came of one run under one policy and component set.
+
+    Attributes:
+        verdict: "vacuous" if nothing was found, and the run did not get to what it was to show.
+        steps: operations performed.
+        steps_per_second: by the clock, checks included.
+        coverage: how often each action was seen, by `action` and `action refused`.
+        trace: the recording, if one was asked for.
+        scenario: the shortest run that shows the same, if something was found; it may have been written to `promoted`.
+        reproduce: the command that does it again.
+        missing: what a workload was to bring about and did not.
+    """
+
+    verdict: Verdict
+    target: str
+    policy: Policy
+    components: tuple[Component, ...]
+    steps: int
+    events: int
+    seconds: float
+    violations: list[Violation]
+    seed: int
+    workload: str | None = None
+    coverage: dict[str, int] = field(default_factory=dict)
+    trace: Path | None = None
+    scenario: Scenario | None = None
+    promoted: Path | None = None
+    reproduce: str = ""
+    missing: tuple[str, ...] = ()
+
+    @property
+    def steps_per_second(self) -> float:
+        """Checked steps a second."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "verdict": self.verdict, "target": self.target, "policy": self.policy, "components": list(self.components),
+            "steps": self.steps, "steps_per_second": round(self.steps_per_second), "events": self.events,
+            "violations": [v.as_json() for v in self.violations], "seed": self.seed, "workload": self.workload,
+            "coverage": self.coverage, "missing": list(self.missing),
+            "trace": None if self.trace is None else str(self.trace),
+            "scenario": None if self.promoted is None else str(self.promoted), "reproduce": self.reproduce,
+        }  # fmt: skip
+
+
+def conform(
+    target: TargetLike = "impl",
+    policy: Policy = "write_back",
+    components: tuple[Component, ...] = ("full",),
+    steps: int = 2000,
+    seed: int = 0,
+    workload: str | None = None,
+    *,
+    configuration: Configuration | None = None,
+    single_actions: bool = False,
+    trace: Path | None = None,
+    promote: Path | None = None,
+    shortest: bool = True,
+    after: After = "stop",
+    audit_every: int = 24,
+    scale: float | None = None,
+    progress: Progress | None = None,
+    suite: Sequence[Operation] | None = None,
+) -> ConformResult:
+    """Drive a target for `steps` operations, or through a workload, and check everything that it does.
+
+    Args:
+        target: a name (see `registry`), a target, or a factory of targets.
+        steps: operations to perform; with a workload, at most so many (0: all of it).
+        workload: "chat", or the path of a Mooncake trace.
+        configuration: sizes; small ones of the seed's choosing unless given.
+        single_actions: steer single actions of the model instead of operations; targets that know nothing else always.
+        trace: record the events here.
+        promote: write the shortest failing run here as a scenario.
+        shortest: look for the shortest failing run.
+        after: "resync" to go on after a violation where that is possible.
+        audit_every: operations between two looks at everything.
+        scale: how much a Mooncake trace is scaled down; chosen to fit unless given.
+        suite: perform these operations instead of choosing some.
+
+    Raises:
+        UnknownTarget, TargetUnavailable, BadWorkload, ConformanceError: as their names say, with the argument.
+    """
+    opened = open_target(target)
+    try:
+        work = open_workload(workload, policy, components, seed, scale) if workload is not None else None
+        chosen = configuration or (work.configuration if work is not None else small(policy, components, seed))
+        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions)
+        coverage: Counter[str] = Counter()
+        listen = _listener(coverage, work)
+        session = Session(
+            opened, chosen, trace=trace, seed=seed, after=after, audit_every=audit_every,
+            reproduce=reproduce, listen=listen,
+        )  # fmt: skip
+        start = time.perf_counter()
+        run = suite if suite is not None else _operations(session, chosen, steps, seed, work, single_actions)
+        _perform(session, run, steps, progress)
+        seconds = time.perf_counter() - start
+        missing = tuple(work.missing(steps)) if work is not None and not session.violations else ()
+        verdict: Verdict = "violated" if session.violations else "vacuous" if missing else "holds"
+        found = None
+        if session.violations and shortest:
+            found = _shortest(opened, chosen, session, reproduce)
+            if promote is not None and found is not None:
+                write(found, promote)
+        return ConformResult(
+            verdict, opened.name, policy, components, session.done, session.events, seconds, session.violations, seed,
+            workload, dict(sorted(coverage.items())), trace, found, promote if found is not None else None,
+            reproduce, missing,
+        )  # fmt: skip
+    finally:
+        opened.close()
+
+
+def _listener(coverage: Counter[str], work: Workload | None) -> Callable[[Event], None]:
+    def listen(event: Event) -> None:
+        coverage[event.action if event.outcome == "done" else f"{event.action} refused"] += 1
+        if work is not None:
+            work.saw(event)
+
+    return listen
+
+
+def _operations(
+    session: Session, configuration: Configuration, steps: int, seed: int, work: Workload | None, single: bool
+) -> Iterator[Operation]:
+    if work is not None:
+        yield from work.operations(session)
+        return
+    driver: Driver | SteeredDriver
+    if single or "insert" not in session.operations:
+        driver = SteeredDriver(seed)
+    else:
+        driver = Driver(configuration, seed, session.operations)
+    for _ in range(steps):
+        yield driver.next(session.situation)
+
+
+def _perform(session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None) -> None:
+    if progress is None:
+        session.run(run if not steps else _first(run, steps))
+        return
+
+    def told() -> Iterator[Operation]:
+        for number, each in enumerate(run if not steps else _first(run, steps)):
+            if not number % 200:
+                progress(number, steps)
+            yield each
+
+    session.run(told())
+    progress(session.done, steps)
+
+
+def _first(run: Iterator[Operation] | Sequence[Operation], steps: int) -> Iterator[Operation]:
+    for number, each in enumerate(run):
+        if number >= steps:
+            return
+        yield each
+
+
+def _shortest(target: Target, configuration: Configuration, failed: Session, reproduce: str) -> Scenario | None:
+    """The shortest run that finds the same kind of thing; None if it cannot be found again."""
+    first = failed.violations[0]
+    wanted = (first.kind, first.rule.partition("/")[0])
+
+    def fails(run: Sequence[Operation]) -> bool:
+        session = Session(target, configuration, audit_every=1, keep_log=False)
+        found = session.run(run)
+        return any((v.kind, v.rule.partition("/")[0]) == wanted for v in found)
+
+    run = failed.log
+    if not fails(run):
+        return None
+    best = shrink(run, fails)
+    sizes = configuration.as_args()
+    plain = {k: v for k, v in sizes.items() if k not in ("policy", "components") and v is not None}
+    return from_run(
+        f"found-{wanted[1].replace('_', '-')}", f"{first.words}. Found by: {reproduce}",
+        configuration.policy, configuration.components, best, config=plain,
+    )  # fmt: skip
+
+
+def _command(
+    target: str, policy: str, components: Sequence[str], steps: int, seed: int, workload: str | None, single: bool
+) -> str:
+    parts = [
+        "pinproof conform", f"--target {target}", f"--policy {policy}", f"--components {'+'.join(components)}",
+        f"--seed {seed}", f"--steps {steps}", *([f"--workload {workload}"] if workload else []),
+        *(["--single-actions"] if single else []),
+    ]  # fmt: skip
+    return " ".join(parts)
+
+
+
