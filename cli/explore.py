@@ -30,7 +30,9 @@ def explore(
     symmetry: Annotated[bool, typer.Option(help="Count states that differ in names only as one.")] = True,
     checkpoint: Annotated[Path | None, typer.Option(help="A folder to write to, and to resume from.")] = None,
     witness: Annotated[str | None, typer.Option(help="Search for a state for which this holds.")] = None,
-    mutant: Annotated[str | None, typer.Option(help="Search a faulty protocol instead (see `pinproof mutants`).")] = None,
+    mutant: Annotated[
+        str | None, typer.Option(help="Search a faulty protocol instead (see `pinproof mutants`).")
+    ] = None,
     emit: Annotated[Path | None, typer.Option(help="Write a suite that covers every reachable transition.")] = None,
     itf: Annotated[Path | None, typer.Option(help="Write the counterexample or witness as ITF.")] = None,
     device: Annotated[str, typer.Option(help="cpu, or a torch device.")] = "cpu",
@@ -86,14 +88,16 @@ def show(results: list[Exploration], witness: str | None) -> None:
     for r in results:
         out.print(
             f"{r.name}  nodes {r.nodes} holders {r.holders}  [bold]{r.states:,}[/] states  {r.transitions:,} transitions"
-            f"  depth {r.depth}  {r.states_per_second:,.0f} states/s" + ("" if r.complete else f"  stopped: {r.stopped}")
+            f"  depth {r.depth}  {r.states_per_second:,.0f} states/s"
+            + ("" if r.complete else f"  stopped: {r.stopped}")
         )
         never = sorted(name for name, c in r.coverage.items() if not c.fired)
         if never:
             out.print(f"  never fires here: {', '.join(never)}")
         steps = r.violation.trace if r.violation is not None else r.witness
         if r.violation is not None:
-            out.print(f"  [red]{r.violation.kind}[/] {r.violation.rule}: {r.violation.words} {r.violation.args}")
+            v = r.violation
+            out.print(f"  [red]{v.kind}[/] {v.rule}: {v.words} {v.args}")
         for number, step in enumerate(steps or (), 1):
             out.print(f"  {number:3}  {step['action']} {step['args']}")
         verdict = verdict_of(r, witness)

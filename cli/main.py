@@ -11,18 +11,20 @@ from typing import Annotated
 import typer
 
 from ..conformance.errors import ConformanceError
+from ..conformance.sglang.environment import EnvironmentProblem
 from ..model.errors import ModelError
 from ..proofs.checkpoint import CheckpointMismatch
 from ..proofs.spill import DiskFull
-from . import diff, doctor, explain, explore, mutants, prove, show
+from . import conform, diff, doctor, explain, explore, mutants, prove, replay, show, targets, verify
 from .report import INTERNAL, USAGE, err, out
 
-USER_ERRORS = (ModelError, ConformanceError, DiskFull, CheckpointMismatch)
+USER_ERRORS = (ModelError, ConformanceError, EnvironmentProblem, DiskFull, CheckpointMismatch)
 """What was asked, or where, was wrong; the message says how."""
 
 app = typer.Typer(
     name="pinproof",
-    epilog="Exit codes: 0 holds, 1 violated, 2 usage, 3 vacuous or witness missed, 4 unknown or budget spent, 70 internal.",
+    epilog="Exit codes: 0 holds, 1 violated, 2 usage, 3 vacuous or witness missed, 4 unknown or budget spent, "
+    "70 internal.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -46,7 +48,7 @@ def top(
     """Check, prove and run the ownership protocol of a tiered KV cache."""
 
 
-for verb in (prove, mutants, explore, diff, show, explain, doctor):
+for verb in (verify, prove, mutants, explore, conform, replay, diff, targets, show, explain, doctor):
     verb.register(app)
 
 

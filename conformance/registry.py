@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 
@@ -10,8 +11,18 @@ from .targets.base import Target
 from .targets.reference import ReferenceTarget
 from .targets.worker import WorkerTarget
 
-KNOWN = ("impl", "impl:threads", "impl:cuda", "reference", "worker:impl", "worker:reference", "sglang:VERSION[:python|rust]")
-"""Names as `open_target` takes them. `impl:cpu` is `impl`; `worker:` runs the same target out of process."""
+KNOWN = (
+    "impl",
+    "impl:threads",
+    "impl:cuda",
+    "reference",
+    "worker:impl",
+    "worker:reference",
+    "worker:COMMAND",
+    "sglang:VERSION[:python|rust]",
+)
+"""Names as `open_target` takes them. `impl:cpu` is `impl`; `worker:` runs the same target out of process, or yours:
+any command that speaks the worker protocol on its standard input and output."""
 
 
 def open_target(target: str | Target | Callable[[], Target]) -> Target:
@@ -32,6 +43,8 @@ def open_target(target: str | Target | Callable[[], Target]) -> Target:
         return _impl(target, rest or "cpu")
     if kind == "worker" and rest in ("impl", "reference"):
         return WorkerTarget([sys.executable, "-m", "pinproof.conformance.targets.worker_main", rest], target)
+    if kind == "worker" and rest:
+        return WorkerTarget(shlex.split(rest), target)
     if kind == "sglang" and rest:
         return _sglang(target, rest)
     raise UnknownTarget(target, KNOWN)

@@ -1,0 +1,97 @@
+"""`pinproof conform`: drive an implementation and hold everything it does to the protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..conformance.conform import ConformResult
+from ..conformance.conform import conform as run_conformance
+from .options import ComponentsOption, Json, PolicyOption, Seed, TargetOption, component_sets, policies
+from .report import finish, out, progress, verdict_line, worst
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(rich_help_panel="Check an implementation")(conform)
+
+
+def conform(
+    target: TargetOption = "impl",
+    policy: PolicyOption = "all",
+    components: ComponentsOption = "all",
+    steps: Annotated[
+        int | None, typer.Option(help="Operations a run; all of a workload, else 2000, if left out.")
+    ] = None,
+    seed: Seed = 0,
+    workload: Annotated[str | None, typer.Option(help="chat, or a trace of requests (Mooncake JSONL).")] = None,
+    scale: Annotated[float | None, typer.Option(help="How far a request trace is scaled down.")] = None,
+    single_actions: Annotated[
+        bool, typer.Option("--single-actions", help="Steer single actions of the model.")
+    ] = False,
+    trace: Annotated[Path | None, typer.Option(help="Record the events here (one policy and component set).")] = None,
+    promote: Annotated[Path | None, typer.Option(help="Write the shortest failing run here as a scenario.")] = None,
+    json: Json = False,
+) -> None:
+    """Drive a target with random operations, faults included, or a workload, and check every event and every byte.
+
+    Example: pinproof conform --target impl --policy write_back --components full+swa --seed 1 --steps 5000
+    """
+    runs = [(chosen, parts) for chosen in policies(policy) for parts in component_sets(components)]
+    if trace is not None and len(runs) > 1:
+        raise typer.BadParameter("a trace is of one run: name one --policy and one --components", param_hint="--trace")
+    wanted = steps if steps is not None else 0 if workload is not None else 2000
+    if wanted < 0:
+        raise typer.BadParameter(f"{wanted} is not a number of steps", param_hint="--steps")
+    found = []
+    with progress("conforming", quiet=json) as tick:
+        for number, (chosen, parts) in enumerate(runs):
+            name = f"{chosen}/{'+'.join(parts)}"
+            found.append(
+                run_conformance(
+                    target, chosen, parts, wanted, seed, workload,
+                    scale=scale, single_actions=single_actions, trace=trace, promote=promote,
+                    progress=lambda done, total, n=number, w=name: tick(n * wanted + done, len(runs) * wanted, w),  # type: ignore[misc]
+                )
+            )  # fmt: skip
+    finish(as_json(found, seed), as_json=json, show=lambda: show(found))
+
+
+def as_json(found: list[ConformResult], seed: int) -> dict[str, Any]:
+    """The JSON of the verb: the whole, and each run."""
+    seconds = sum(r.seconds for r in found)
+    steps = sum(r.steps for r in found)
+    return {
+        "verdict": worst([r.verdict for r in found]),
+        "target": found[0].target,
+        "policy": sorted({r.policy for r in found}),
+        "components": sorted({"+".join(r.components) for r in found}),
+        "steps": steps,
+        "steps_per_second": round(steps / seconds) if seconds else 0,
+        "violations": [v.as_json() for r in found for v in r.violations],
+        "seed": seed,
+        "runs": [r.as_json() for r in found],
+    }
+
+
+def show(found: list[ConformResult]) -> None:
+    """The screen: a line a run, then what is wrong and how to see it again."""
+    for r in found:
+        mark = {"holds": "[green]holds[/]   ", "violated": "[red]violated[/]", "vacuous": "[yellow]vacuous[/] "}[
+            r.verdict
+        ]
+        name = f"{r.policy}/{'+'.join(r.components)}"
+        out.print(f"{mark} {name:44} {r.steps:7,} steps {r.events:8,} events {r.steps_per_second:8,.0f} steps/s")
+        for v in r.violations:
+            out.print(f"  {v}", markup=False, style="red")
+        for what in r.missing:
+            out.print(f"  [yellow]never happened:[/] {what}")
+        if r.violations:
+            out.print(f"  again: {r.reproduce}", markup=False)
+        if r.promoted is not None:
+            out.print(f"  shortest run: {r.promoted}", markup=False)
+    steps, seconds = sum(r.steps for r in found), sum(r.seconds for r in found)
+    rate = steps / seconds if seconds else 0
+    verdict_line(worst([r.verdict for r in found]), f"{found[0].target}: {steps:,} checked steps, {rate:,.0f} a second")
