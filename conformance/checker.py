@@ -124,7 +124,9 @@ class Checker:
         assert guard is not None
         kind: Kind = "permissiveness" if outcome.verdict == "unjustified" else "safety"
         action = self.machine.instance.actions.get(name)
-        parts = false_conjuncts(self.machine, action, guard, args) if action is not None and guard.formula != TRUE else ()
+        parts = (
+            false_conjuncts(self.machine, action, guard, args) if action is not None and guard.formula != TRUE else ()
+        )
         words = f"{name} only when: {guard.words}"
         if outcome.verdict == "unjustified":
             words = f"silent refusal: {name} only when {guard.words}"

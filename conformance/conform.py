@@ -171,7 +171,9 @@ def _operations(
         yield driver.next(session.situation)
 
 
-def _perform(session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None) -> None:
+def _perform(
+    session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None
+) -> None:
     if progress is None:
         session.run(run if not steps else _first(run, steps))
         return
@@ -224,6 +226,3 @@ def _command(
         *(["--single-actions"] if single else []),
     ]  # fmt: skip
     return " ".join(parts)
-
-
-

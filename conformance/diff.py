@@ -119,9 +119,7 @@ def _of_violations(found: list[Violation] | Any, event: Event, line: int) -> Div
     )  # fmt: skip
 
 
-def _against_trace(
-    one: TraceReader, other: TraceReader, progress: Progress | None
-) -> tuple[Divergence | None, int]:
+def _against_trace(one: TraceReader, other: TraceReader, progress: Progress | None) -> tuple[Divergence | None, int]:
     heads = tuple(_header_fields(one.header, other.header))
     if heads:
         return Divergence(-1, 1, None, None, heads, "header", "the traces were recorded under different settings"), 0
@@ -157,7 +155,10 @@ def _parting(
         found = checker.check(sides[0])
         shown = [v for v in found if v.field is not None]
         if shown:
-            rule, words = shown[0].rule, f"the protocol has {shown[0].field} of node {shown[0].node} as {shown[0].expected!r}"
+            rule, words = (
+                shown[0].rule,
+                f"the protocol has {shown[0].field} of node {shown[0].node} as {shown[0].expected!r}",
+            )
     nodes = [f.node for f in fields if f.node is not None]
     nodes += [v for e in sides for k, v in e.args.items() if isinstance(v, int) and k != "holder"]
     recent = tuple(told(e) for e in checker.history.about(nodes)[-8:] if e not in sides)

@@ -62,10 +62,18 @@ class Driver:
             (2, "begin_load_back", lambda: operation("begin_load_back", node=self._node("host_only", "aux_host"))),
             (3, "commit_load_back", lambda: operation("commit_load_back", holder=self._holder("loading"))),
             (4, "evict", lambda: operation("evict", component=self._component(), pages=self.random.randint(0, 6))),
-            (3, "evict_host", lambda: operation("evict_host", component=self._component(), pages=self.random.randint(0, 6))),
+            (
+                3,
+                "evict_host",
+                lambda: operation("evict_host", component=self._component(), pages=self.random.randint(0, 6)),
+            ),
             (2, "reclaim", lambda: operation("reclaim", pages=self.random.randint(1, 3))),
             (4, "prefetch", lambda: operation("prefetch", tokens=self.tokens())),
-            (3, "finish_prefetch", lambda: operation("finish_prefetch", holder=self._holder("read_prefetch", "prefetch"))),
+            (
+                3,
+                "finish_prefetch",
+                lambda: operation("finish_prefetch", holder=self._holder("read_prefetch", "prefetch")),
+            ),
             (4, "storage_backup", lambda: operation("storage_backup", node=self._node("backed", "written"))),
             (18, "step", lambda: [operation("step", choice=self.random.randrange(64))] * 2),
             (3, "wait", lambda: operation("wait", holder=self._holder("flying"))),
@@ -144,7 +152,11 @@ class Driver:
         if component != "full":
             made.append(operation("evict", component=component, pages=99))
         other = Pick(self.random.choice(("upper", "aux_host", "host_only", "read")), self.random.randrange(16))
-        made += [operation("load_back", node=other), operation("reclaim", pages=9), operation("insert", tokens=self.tokens(3))]
+        made += [
+            operation("load_back", node=other),
+            operation("reclaim", pages=9),
+            operation("insert", tokens=self.tokens(3)),
+        ]
         if self.random.random() < 0.5:
             made.append(operation("load_back", node=Pick("aux_host", self.random.randrange(16))))
         return made

@@ -24,7 +24,9 @@ from ..model.machine import ReferenceMachine
 from ..model.words import in_words
 
 
-def false_conjuncts(machine: ReferenceMachine, action: Action, guard: Guard, args: Mapping[str, int]) -> tuple[str, ...]:
+def false_conjuncts(
+    machine: ReferenceMachine, action: Action, guard: Guard, args: Mapping[str, int]
+) -> tuple[str, ...]:
     """The parts of `guard` that do not hold in the machine's state, in words."""
     regions = {step.index: step.region for step in action.steps if isinstance(step, Freeze)}
     variables = tuple(q.var for q in action.parameters)

@@ -35,7 +35,5 @@ class History:
 
     def about(self, nodes: Iterable[int]) -> tuple[Event, ...]:
         """The last events about any of `nodes`, oldest first."""
-        found = {
-            event.seq: event for node in nodes for event in (*self._gone.get(node, ()), *self._last.get(node, ()))
-        }
+        found = {event.seq: event for node in nodes for event in (*self._gone.get(node, ()), *self._last.get(node, ()))}
         return tuple(found[seq] for seq in sorted(found))

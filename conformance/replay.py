@@ -19,6 +19,8 @@ from .targets.base import Configuration, Target
 from .violation import Violation, told
 
 Verdict = Literal["holds", "violated", "unknown"]
+NONE = "none"
+"""What a scenario writes for a field that is absent."""
 MODEL = "model"
 """The target name that stands for the model alone."""
 
@@ -96,7 +98,9 @@ def replay(
 # On the model
 def _on_model(scenario: Scenario, policy: Policy, components: tuple[Component, ...]) -> ReplayRun:
     if not scenario.step:
-        return ReplayRun(policy, components, "unknown", 0, (), "it has operations only, and the model has no choices of its own")
+        return ReplayRun(
+            policy, components, "unknown", 0, (), "it has operations only, and the model has no choices of its own"
+        )
     machine = ReferenceMachine(policy, components)
     project = Projector(machine)
     names = _Names()
@@ -145,9 +149,11 @@ def _shown(number: int, step: Step, state: Callable[[str], Any]) -> list[Violati
         seen = state(node)
         for name, wanted in fields.items():
             got = None if seen is None else getattr(seen, name)
-            if got != wanted:
+            if got != (None if wanted == NONE else wanted):
                 words = f"after {step.action} {node} shows {name}"
-                found.append(Violation("refinement", number, f"step/{name}", words, _said(number, step), None, name, wanted, got))
+                found.append(
+                    Violation("refinement", number, f"step/{name}", words, _said(number, step), None, name, wanted, got)
+                )
     return found
 
 
@@ -197,13 +203,15 @@ def _steps(scenario: Scenario, session: Session) -> tuple[int, str]:
             return number, f"{_said(number, step)}: {why}"
         made = result.get("names", {})
         for parameter, name in step.args.items():
-            if name not in names:
+            if name not in names and result.get("outcome") == "done":
                 names[name] = made.get(parameter, args[parameter])
         if result.get("outcome") != step.expect:
             words = f"expected {step.expect}, the target says {result.get('outcome')}"
             last = answer.events[-1] if answer.events else None
             session.violations.append(
-                Violation("refinement", number, f"step/{step.action}", words, told(last) if last else _said(number, step))
+                Violation(
+                    "refinement", number, f"step/{step.action}", words, told(last) if last else _said(number, step)
+                )
             )
             return number + 1, ""
         session.violations += _shown(number, step, lambda node: session.checker.project(names[node]))

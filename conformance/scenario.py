@@ -31,7 +31,7 @@ class Step(msgspec.Struct, forbid_unknown_fields=True):
         action: the model's name.
         args: names of nodes and holders; `root` is the root. A name that is new names what the action makes.
         expect: what the protocol says to it.
-        shows: fields of nodes, by name, that can be seen afterwards; null fields are absent.
+        shows: fields of nodes, by name, that can be seen afterwards; "none" is an absent one.
         words: why this step is here.
     """
 
@@ -98,7 +98,7 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
         """Every policy and component set that it applies to."""
         for policy in self.policies:
             for joined in self.components:
-                yield policy, tuple(joined.split("+"))  # type: ignore[misc]
+                yield policy, tuple(joined.split("+"))  # type: ignore[arg-type]
 
     def operations(self) -> list[Operation]:
         """Its `op`s as a run; names that were bound stay strings."""
@@ -141,7 +141,9 @@ def shipped() -> list[Traversable]:
 
 def write(scenario: Scenario, path: Path) -> None:
     """Write a scenario as TOML that `load` reads back to the same."""
-    lines = [f"{name} = {_toml(getattr(scenario, name))}" for name in ("name", "words", "source", "policies", "components")]
+    lines = [
+        f"{name} = {_toml(getattr(scenario, name))}" for name in ("name", "words", "source", "policies", "components")
+    ]
     lines.append(f"verdict = {_toml(scenario.verdict)}")
     if scenario.config:
         lines.append(f"config = {_toml(scenario.config)}")
@@ -156,7 +158,9 @@ def write(scenario: Scenario, path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def from_run(name: str, words: str, policy: Policy, components: Sequence[str], run: Sequence[Operation], **fields: Any) -> Scenario:
+def from_run(
+    name: str, words: str, policy: Policy, components: Sequence[str], run: Sequence[Operation], **fields: Any
+) -> Scenario:
     """A scenario from the operations of a run."""
     ops = [
         Op(o.name, {k: {"among": v.among, "index": v.index} if isinstance(v, Pick) else v for k, v in o.args.items()})

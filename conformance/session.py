@@ -90,7 +90,11 @@ class Session:
     @property
     def over(self) -> bool:
         """Nothing more is to be asked: the target ended, or something was found and that is enough."""
-        return self.checker.lost or (self._stop and bool(self.violations)) or any(v.kind == "crash" for v in self.violations)
+        return (
+            self.checker.lost
+            or (self._stop and bool(self.violations))
+            or any(v.kind == "crash" for v in self.violations)
+        )
 
     def perform(self, asked: Operation) -> Answer | None:
         """One operation, with its picks answered; None if there was nothing to pick from."""

@@ -7,13 +7,15 @@ written down, shortened and replayed on another target, and still makes sense.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..model.machine import ReferenceMachine
 from ..model.state import State
 
 
-class Pick(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pick:
     """The `index`-th (modulo how many there are) node or holder of a kind."""
 
     among: str
@@ -34,7 +36,9 @@ NODES: Mapping[str, Callable[[State], set[int]]] = {
     "written": lambda s: set(s.pairs["writes.full"].by_node),
     "leaf": lambda s: {n for n in s.marks["live"] if n and not s.children.get(n)},
     "upper": lambda s: {n for n in s.marks["live"] if n and s.children.get(n)},
-    "aux_host": lambda s: {n for n in s.marks["live"] if any(n in s.marks.get(f"host.{c}", ()) for c in ("swa", "mamba"))},
+    "aux_host": lambda s: {
+        n for n in s.marks["live"] if any(n in s.marks.get(f"host.{c}", ()) for c in ("swa", "mamba"))
+    },
 }
 """Kinds of nodes."""
 

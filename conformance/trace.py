@@ -42,7 +42,9 @@ class TraceWriter:
     def __enter__(self) -> TraceWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -55,7 +57,7 @@ class TraceReader:
         line: number of the line read last.
 
     Raises:
-        BadTrace: a line is no event of this format, `seq` has a gap, or there is no header; on opening or while reading.
+        BadTrace: a line is no event of this format, `seq` has a gap, or there is no header.
     """
 
     def __init__(self, path: Path) -> None:

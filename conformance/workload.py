@@ -1,7 +1,7 @@
 """Real-looking load: a seeded multi-turn chat, or a recorded trace in Mooncake's format, as operations on a target.
 
-A request matches its tokens, loads back what the host has, locks, reads, inserts what it computed, and lets go; some are
-aborted on the way. Several are under way at a time, and copies advance in between.
+A request matches its tokens, loads back what the host has, locks, reads, inserts what it computed, and lets go; some
+are aborted on the way. Several are under way at a time, and copies advance in between.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class ImplTarget:
         if method is None or name not in self.capabilities.operations:
             return refused("RefusedOperation", f"no operation {name!r}")
         result, problem = None, None
-        if name != "act":
+        if name not in ("act", "read", "audit"):
             self._steering.flush()
         try:
             result = method(self.cache, **args)

@@ -43,7 +43,7 @@ class Steering:
     def act(self, name: str, args: dict[str, int]) -> dict[str, Any]:
         """Do one action. The answer's `names` gives the ids of what is new, `outcome` whether it was done or refused."""
         action, _, component = name.partition(".")
-        method: Callable[..., Names | None] | None = getattr(self, f"do_{action}", None)
+        method: Callable[..., Names | None] | None = getattr(self, f"_do_{action}", None)
         if method is None:
             raise NotSteerable(f"no action {name}")
         holder = args.get("holder")
@@ -125,53 +125,60 @@ class Steering:
             receipt.ticket = self.core.engine.submit("backup", copies, self.core.engine.fence(), self.core.config.group)
 
     def _settle(self, receipt: Operation, *, fail: bool = False) -> Names:
-        """The transfer ends, well or not, and is taken notice of: it must be the oldest of its direction."""
+        """The transfer ends, well or not, and is taken notice of.
+
+        The cache does so in order; load-backs depend on no order, so here they may overtake each other.
+        """
         ticket = receipt.ticket
         assert ticket is not None
-        if self.core.in_flight[ticket.direction][0] is not receipt:
-            raise NotSteerable("ends are taken notice of in order, and others come before")
+        queue = self.core.in_flight[ticket.direction]
+        if queue[0] is not receipt:
+            self._need(ticket.direction == "load_back", "ends are taken notice of in order, and others come before")
+            queue.remove(receipt)
+            queue.appendleft(receipt)
         if fail:
             self._need(not ticket.ended and not ticket.error, "its transfer has ended")
+            ticket.fault = "failed"
             ticket.cancel()
         self.core.engine.wait(ticket)
         settle.deliver(self.core)
         return {}
 
     # Requests
-    def do_insert_leaf(self, parent: int, leaf: int) -> Names:
+    def _do_insert_leaf(self, parent: int, leaf: int) -> Names:
         above = self._node(parent)
         self._room("device", FULL, LEAF_PAGES)
         self._need(above.on_device, "the parent is not on the device")
         return {"leaf": requests.insert_leaf(self.core, above, self._tokens(LEAF_PAGES)).id}
 
-    def do_unevict(self, node: int) -> None:
+    def _do_unevict(self, node: int) -> None:
         found = self._node(node)
         self._room("device", FULL, self.core.pages(found))
         requests.unevict(self.core, found)
 
-    def do_attach_aux(self, node: int, component: int) -> None:
+    def _do_attach_aux(self, node: int, component: int) -> None:
         found = self._node(node)
         self._room("device", component, self.core.need(found, component))
         requests.attach_aux(self.core, found, component)
 
-    def do_split(self, node: int, prefix: int) -> Names:
+    def _do_split(self, node: int, prefix: int) -> Names:
         found = self._node(node)
         pages = self.core.pages(found)
         self._need(pages > 1, f"node {node} is a single page")
         return {"prefix": requests.split(self.core, found, pages // 2).id}
 
-    def do_lock(self, node: int, boundary: int, holder: int) -> Names:
+    def _do_lock(self, node: int, boundary: int, holder: int) -> Names:
         found = self._node(node)
         with self._window(found, boundary):
             return {"holder": requests.lock(self.core, found).id}
 
-    def do_unlock(self, holder: int) -> None:
+    def _do_unlock(self, holder: int) -> None:
         self.cache.unlock(self._request(holder))
 
-    def do_release_window(self, node: int, holder: int) -> None:
+    def _do_release_window(self, node: int, holder: int) -> None:
         requests.release_window(self.core, self._request(holder), self._node(node))
 
-    def do_forward(self, node: int, holder: int) -> Names:
+    def _do_forward(self, node: int, holder: int) -> Names:
         receipt = self._request(holder)
         self._need(receipt.node.id == node, "a request reads from its own node")
         args = {"node": node, "holder": holder}
@@ -181,7 +188,7 @@ class Steering:
         return {}
 
     # Device to host
-    def do_begin_backup(self, node: int, top: int, holder: int) -> Names:
+    def _do_begin_backup(self, node: int, top: int, holder: int) -> Names:
         core, found = self.core, self._node(node)
         segment = found.segment(self._node(top))
         self._room("host", FULL, sum(core.pages(m) for m in segment))
@@ -192,7 +199,7 @@ class Steering:
         self._unsent[receipt] = backup.begin_backup(core, found, self._node(top), receipt)
         return {"holder": receipt.id}
 
-    def do_backup_aux(self, node: int, holder: int, component: int) -> Names:
+    def _do_backup_aux(self, node: int, holder: int, component: int) -> Names:
         core, found = self.core, self._node(node)
         self._room("host", component, core.need(found, component))
         receipt = core.holders.get(holder)
@@ -211,12 +218,12 @@ class Steering:
         self.core.in_flight["backup"].append(receipt)
         return receipt
 
-    def do_ack_backup(self, holder: int) -> Names:
+    def _do_ack_backup(self, holder: int) -> Names:
         receipt = self._operation(holder, "backup")
         self._need(backup.may_ack_backup(self.core, receipt), "its parents have not arrived")
         return self._settle(receipt)
 
-    def do_fail_backup(self, holder: int) -> Names:
+    def _do_fail_backup(self, holder: int) -> Names:
         receipt = self._operation(holder, "backup")
         self._need(backup.may_fail_backup(self.core, receipt), "something below relies on it")
         return self._settle(receipt, fail=True)
@@ -231,39 +238,39 @@ class Steering:
             return {"refused": 1}
         return {}
 
-    def do_demote(self, node: int) -> Names:
+    def _do_demote(self, node: int) -> Names:
         return self._give_up("demote", node, device_room.demote)
 
-    def do_delete_leaf(self, node: int) -> Names:
+    def _do_delete_leaf(self, node: int) -> Names:
         self._need(self._node(node).on_device, "the cache evicts nothing from the device that is not there")
         return self._give_up("delete_leaf", node, device_room.delete_leaf)
 
-    def do_drop_subtree(self, node: int) -> Names:
+    def _do_drop_subtree(self, node: int) -> Names:
         return self._give_up("drop_subtree", node, device_room.drop_subtree)
 
-    def do_evict_host_leaf(self, node: int) -> Names:
+    def _do_evict_host_leaf(self, node: int) -> Names:
         self._need(not self._node(node).children, "it is no leaf")
         fits = self.core.is_host_leaf(self._node(node))
         return self._give_up("evict_host_leaf", node, host_room.evict_host_leaf, fits=fits)
 
-    def do_reclaim_duplicate(self, node: int) -> Names:
+    def _do_reclaim_duplicate(self, node: int) -> Names:
         fits = self.core.is_reclaimable(self._node(node))
         return self._give_up("reclaim_duplicate", node, host_room.reclaim_duplicate, fits=fits)
 
-    def do_evict_device_aux(self, node: int, component: int) -> Names:
+    def _do_evict_device_aux(self, node: int, component: int) -> Names:
         return self._give_up("evict_device_aux", node, device_room.evict_device_aux, component)
 
-    def do_evict_host_aux(self, node: int, component: int) -> Names:
+    def _do_evict_host_aux(self, node: int, component: int) -> Names:
         fits = self.core.host_aux[component].fits(self._node(node))
         return self._give_up("evict_host_aux", node, host_room.evict_host_aux, component, fits=fits)
 
     # Host to device
-    def do_begin_load_back(self, node: int, boundary: int, holder: int) -> Names:
+    def _do_begin_load_back(self, node: int, boundary: int, holder: int) -> Names:
         found = self._node(node)
         with self._window(found, boundary):
             return {"holder": load_back.begin_load_back(self.core, found).id}
 
-    def do_commit_load_back(self, node: int, holder: int) -> Names:
+    def _do_commit_load_back(self, node: int, holder: int) -> Names:
         receipt = self._operation(holder, "loading")
         wanted = load_back.sources(self.core, receipt)
         for c in self.core.components:
@@ -271,25 +278,25 @@ class Steering:
         loading.commit(self.core, receipt)
         return {}
 
-    def do_ack_load_back(self, node: int, holder: int) -> Names:
+    def _do_ack_load_back(self, node: int, holder: int) -> Names:
         return self._settle(self._operation(holder, "load_back"))
 
-    def do_fail_load_back(self, node: int, holder: int) -> Names:
+    def _do_fail_load_back(self, node: int, holder: int) -> Names:
         receipt = self._operation(holder, "load_back")
         self._need(load_back.may_fail_load_back(self.core, receipt), "somebody relies on what it was filling")
         return self._settle(receipt, fail=True)
 
-    def do_refuse_load_back(self, node: int, holder: int) -> Names:
+    def _do_refuse_load_back(self, node: int, holder: int) -> Names:
         receipt = self._operation(holder, "loading")
         self._need(not load_back.sources(self.core, receipt), "there is something to load")
         load_back.refuse_load_back(self.core, receipt)
         return {}
 
-    def do_abort_load_back(self, holder: int) -> None:
+    def _do_abort_load_back(self, holder: int) -> None:
         load_back.abort_load_back(self.core, self._operation(holder, "loading"))
 
     # Storage
-    def do_begin_prefetch(self, node: int, holder: int) -> Names:
+    def _do_begin_prefetch(self, node: int, holder: int) -> Names:
         core, anchor, store = self.core, self._node(node), self.core.store
         self._need(store is not None, "there is no storage tier")
         assert store is not None
@@ -320,19 +327,19 @@ class Steering:
         assert isinstance(receipt, Prefetch)
         return receipt
 
-    def do_complete_prefetch(self, holder: int) -> Names:
+    def _do_complete_prefetch(self, holder: int) -> Names:
         receipt = self._prefetch(holder)
         self._need(receipt.filling, "the storage read has ended")
         return self._settle(receipt)
 
-    def do_insert_host(self, parent: int, leaf: int, holder: int) -> Names:
+    def _do_insert_host(self, parent: int, leaf: int, holder: int) -> Names:
         receipt, above = self._prefetch(holder), self._node(parent)
         handed = self._handed.get(receipt, [])
         last = handed[-1] if handed else receipt.node
         self._need(last is above and above.id in self.core.nodes, "what it read goes on elsewhere")
         self._need(len(handed) < 2, "all that it read is in the tree")
         if receipt.filling:
-            return self.do_end_prefetch(holder)
+            return self._do_end_prefetch(holder)
         low = above.end
         slots = receipt.reserved[FULL]
         receipt.reserved[FULL] = slots[2:]
@@ -341,7 +348,7 @@ class Steering:
         handed.append(made)
         return {"leaf": made.id}
 
-    def do_attach_host_aux(self, node: int, holder: int, component: int) -> Names:
+    def _do_attach_host_aux(self, node: int, holder: int, component: int) -> Names:
         receipt, found = self._prefetch(holder), self._node(node)
         handed = self._handed.get(receipt, [])
         self._need(bool(handed) and handed[0] is found, "what it read of this belongs elsewhere")
@@ -353,27 +360,27 @@ class Steering:
         storage.attach_host_aux(self.core, found, component, receipt, held[:count])
         return {}
 
-    def do_end_prefetch(self, holder: int) -> Names:
+    def _do_end_prefetch(self, holder: int) -> Names:
         receipt = self._prefetch(holder)
         if not self._allowed(not receipt.filling, "end_prefetch", {"holder": holder}):
             return {"refused": 1}
         storage.end_prefetch(self.core, receipt)
         return {}
 
-    def do_begin_storage_backup(self, node: int, holder: int) -> Names:
+    def _do_begin_storage_backup(self, node: int, holder: int) -> Names:
         found = self._node(node)
         args = {"node": node, "holder": self.core.next_holder}
         if not self._allowed(found.host[FULL].pending is None, "begin_storage_backup", args):
             return {"refused": 1}
         return {"holder": self.cache.storage_backup(node).id}
 
-    def do_ack_storage_backup(self, holder: int) -> Names:
+    def _do_ack_storage_backup(self, holder: int) -> Names:
         return self._settle(self._operation(holder, "storage_backup"))
 
-    def do_fail_storage_backup(self, holder: int) -> Names:
+    def _do_fail_storage_backup(self, holder: int) -> Names:
         return self._settle(self._operation(holder, "storage_backup"), fail=True)
 
-    def do_reset(self) -> Names:
+    def _do_reset(self) -> Names:
         if self.core.holders:
             self.core.refuse("reset", {}, "operations are under way")
             return {"refused": 1}
