@@ -10,7 +10,7 @@ from pinproof.impl import TieredCache
 from pinproof.impl.content import page_bytes, whose
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2))
 def test_a_page_says_whose_it_is(identity: int, component: int) -> None:
     page = page_bytes(np.array([identity], dtype=np.uint64), component, 3, 2)[0]

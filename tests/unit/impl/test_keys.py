@@ -36,7 +36,7 @@ def test_a_key_is_its_own_key() -> None:
     assert decode(key) == [1, 2**32 - 1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=90), st.binary(max_size=90), st.integers(1, 4), st.data())
 def test_galloping_finds_what_counting_finds(
     one: bytes, other: bytes, stride: int, data: st.DataObject
