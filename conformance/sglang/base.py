@@ -63,6 +63,8 @@ class Base:
         self._rows: list[tuple[Owner, list[Any]]] = []
         self._unshown: set[Node] = set()
         self._pools(device_pages, host_pages)
+        if isinstance(self.eyes, RustEyes):
+            self.eyes.freed = {name: self.pools["host", name].released for name in self.components}
         handle, key = self.eyes.root()
         self.tree = Tree(handle, key)
         self.start_operations()

@@ -128,6 +128,8 @@ class RustEyes:
         self._types = list(core.types.items())
         self._file = os.memfd_create("tree")
         self._next = core.tree.root_node_handle() + 1
+        self.freed: dict[str, Any] = {name: () for name in core.types}
+        """Host slots by component that the core has freed and the picture still shows."""
 
     def root(self) -> tuple[Any, Any]:
         """Handle and key of the root."""
@@ -200,8 +202,8 @@ class RustEyes:
             if name not in device:
                 if core.component_has_host_value_only(node.handle, which):
                     there.append(name)
-            elif name in node.host:
-                # On both tiers the core tells only for a node that is backed up; otherwise what was is taken to be.
+            elif name in node.host and node.host[name][0] not in self.freed[name]:
+                # Of what is on both tiers the core tells nothing: it is there until the core frees it.
                 there.append(name)
         return there
 

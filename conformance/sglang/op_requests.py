@@ -142,10 +142,9 @@ class Requests(Base):
             raise Refused(
                 "RefusedShort", f"the lock of holder {holder} covers less than a window: never given back early"
             )
-        # The core gives back the Mamba lock of the node with it, from the release on that has such receipts.
-        anchored = hasattr(lock.receipt, "node_id")
-        self._unguard(lock, ("swa", "mamba") if anchored else ("swa",))
-        if anchored:
+        # The core gives back the Mamba lock of the node with it.
+        self._unguard(lock, ("swa", "mamba"))
+        if hasattr(lock.receipt, "node_id"):
             result = self.call("dec_swa_lock_only", lock.node.handle, lock.receipt)
         else:
             skipped = lock.receipt.skip_lock_node_ids
