@@ -17,6 +17,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -37,6 +38,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="7 managers instead of 8, and no 9")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the best counts")
     parser.add_argument("--json", type=Path, help="also write the rows there")
+    parser.add_argument(
+        "--large", action="store_true", help="also 10 managers, 61,515,776 states, in 1 GiB: some minutes"
+    )
     options = parser.parse_args()
     managers = 7 if options.quick else 8
     rows = [
@@ -47,6 +51,8 @@ def main() -> None:
     if not options.quick:
         rows.append(best(1, lambda: ours(9)))
     rows += [best(1, lambda p=p, c=c: protocol(p, c, 2, 2)) for p, c in PROTOCOL]  # type: ignore[misc]
+    if options.large:
+        rows.append(large())
     reference = rows[0]["rate"]
     print(f"{'what':<58}{'states':>12}{'seconds':>9}{'states/s':>12}{'ours is':>9}")
     for row in rows:
@@ -82,6 +88,20 @@ def ours(managers: int) -> Row:
     found = explore_system(two_phase_commit(), 0, managers, symmetry=False)
     assert found.states == STATES[managers], found.states
     return told(f"pinproof, two-phase commit, {managers} managers", found.states, found.seconds)
+
+
+def large() -> Row:
+    """61 million states in a process that may take 1 GiB."""
+    code = (
+        "import resource; from pinproof.proofs.explore import *; from pinproof.proofs.twophase import *\n"
+        "found = explore_system(two_phase_commit(), 0, 10, symmetry=False, memory=1 << 30)\n"
+        "print(found.states, found.seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    states, seconds, peak = done.stdout.split()
+    assert int(states) == STATES[10], states
+    name = f"pinproof, two-phase commit, 10 managers, 1 GiB: {peak} MiB"
+    return told(name, int(states), float(seconds), compared=False)
 
 
 def protocol(policy: Any, components: Any, nodes: int, holders: int) -> Row:

@@ -29,6 +29,9 @@ from .witness import parse_witness
 MEMORY = 4 << 30
 """Bytes, unless asked otherwise."""
 
+BASE = 64 << 20
+"""Bytes that Python, its libraries and the compiled programs take before there is a state."""
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -118,7 +121,8 @@ def explore(
     Args:
         depth: expand no further than this many steps.
         budget: seconds.
-        memory: bytes; what does not fit goes to a temporary folder, or to the checkpoint's.
+        memory: bytes that the process may take, 128 MiB or more; what does not fit goes to a temporary folder (or to
+            the checkpoint's), which is removed at the end.
         symmetry: states that differ in names only count as one.
         checkpoint: a folder to write each level to, and to go on from if it holds one.
         instance: a protocol to search instead of the real one (a mutant).
@@ -180,7 +184,7 @@ def explore_system(
             raise BadArgument(f"{name} must not be negative, got {value}")
     begun = time.monotonic()
     universe = Universe(system, nodes, holders, symmetry=symmetry, witness=witness)
-    limits = Limits(depth, None if budget is None else begun + budget, memory)
+    limits = Limits(depth, None if budget is None else begun + budget, max(memory // 2, memory - BASE))
     disk = Disk()
     saved = None if checkpoint is None else Checkpoint(checkpoint, universe)
     search = Search(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,6 +95,13 @@ class Found:
     runs: int
 
 
+class Here(NamedTuple):
+    """States found, in memory."""
+
+    rows: np.ndarray[Any, Any]
+    runs: int
+
+
 class Pending:
     """What has been found of the next level so far, by shape."""
 
@@ -121,9 +128,11 @@ class Pending:
             yield shape, self.found[shape]
 
     def _move(self, mine: list[Found]) -> None:
-        here = [f for f in mine if isinstance(f.rows, np.ndarray)]
+        here = [Here(f.rows, f.runs) for f in mine if isinstance(f.rows, np.ndarray)]
         for runs in sorted({f.runs for f in here}):
-            rows = [f.rows for f in here if f.runs == runs]
-            stored = self.disk.write(list(np.concatenate(rows, axis=1)))  # type: ignore[arg-type]
+            parts = [f.rows for f in here if f.runs == runs]
+            words, columns = parts[0].shape[0], sum(p.shape[1] for p in parts)
+            pieces = ((p[word] for p in parts) for word in range(words))
+            stored = self.disk.write_pieces(pieces, words, columns)
             mine.append(Found(stored, runs))
         mine[:] = [f for f in mine if isinstance(f.rows, Stored)]

@@ -98,7 +98,7 @@ class Search:
         program = universe.program(universe.start)
         self.limits = limits.sized(words, len(program.outputs))
         exact = universe.nodes == 0 and words == 1 and universe.layout.bits < 64
-        self.visited = Visited(xp, disk, exact=exact, limit=limits.memory // 2)
+        self.visited = Visited(xp, disk, exact=exact, limit=limits.memory * 3 // 8)
         self.links = Links()
         self.tally = Tally([0] * len(universe.calls), [0] * len(universe.calls))
         self.count_names = count_names
@@ -244,7 +244,7 @@ class Search:
                 for rows in self._unseen(shape, found):
                     here.append(rows)
                     held += rows.nbytes
-                    if held > self.limits.memory // 8:
+                    if held > self.limits.memory // 16:
                         yield self._block(shape, here, spill=True)
                         here, held = [], held - sum(r.nbytes for r in here)
             if here:
@@ -284,7 +284,7 @@ class Search:
             elif block.rows is not None:
                 self.links.append(block.start, block.rows[-1].copy())
             block.rows = None
-        if self.links.bytes > self.limits.memory // 8:
+        if self.links.bytes > self.limits.memory // 16:
             self.links.move(self.disk)
 
     def recall(self, blocks: list[Block]) -> None:
@@ -310,7 +310,7 @@ class Search:
         return self.links.calls_to(hit.state)
 
     def _fresh(self) -> Pending:
-        return Pending(self.disk, self.limits.memory // 8)
+        return Pending(self.disk, self.limits.memory // 16)
 
 
 def _seed(shape: Shape, which: int) -> int:

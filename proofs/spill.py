@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,6 +64,16 @@ class Disk:
         Raises:
             DiskFull: there is no room.
         """
+        return self.write_pieces(([row] for row in rows), len(rows), len(rows[0]), name)
+
+    def write_pieces(
+        self, rows: Iterable[Iterable[np.ndarray[Any, Any]]], count: int, columns: int, name: str | None = None
+    ) -> Stored:
+        """Write `count` arrays of `columns` int64 each, that come in pieces: nothing has to be there as a whole.
+
+        Raises:
+            DiskFull: there is no room.
+        """
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="pinproof-"))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,15 +81,16 @@ class Disk:
         self._written += 1
         try:
             with path.open("wb") as file:
-                for row in rows:
-                    _put(row, file)
+                for pieces in rows:
+                    for piece in pieces:
+                        _put(piece, file)
         except OSError as error:
             path.unlink(missing_ok=True)
             # numpy reports a short write without the errno.
             if error.errno in (errno.ENOSPC, errno.EDQUOT, None):
-                raise DiskFull(self.folder, 8 * sum(len(r) for r in rows)) from error
+                raise DiskFull(self.folder, 8 * count * columns) from error
             raise
-        return Stored(path, len(rows), len(rows[0]))
+        return Stored(path, count, columns)
 
     def remove(self, stored: Stored) -> None:
         """Forget a file that is not needed any more."""

@@ -125,25 +125,28 @@ class Visited:
                 self._enter(bigger, part[0], None if self.exact else part[1])
             self._table = bigger
 
-    def _contents(self, table: _Table) -> list[list[Array]]:
-        found = []
+    def _contents(self, table: _Table) -> Iterator[list[Array]]:
         for first in range(0, int(table.keys.shape[0]), BATCH):
             keys = table.keys[first : first + BATCH]
             used = self.xp.nonzero(keys != 0)
             part = [self.xp.take(keys, used)]
             if table.checks is not None:
                 part.append(self.xp.take(table.checks[first : first + BATCH], used))
-            found.append(part)
-        return found
+            yield part
 
     def _write_run(self) -> None:
-        parts = self._contents(self._table)
-        capacity = int(self._table.keys.shape[0])
+        capacity, count = int(self._table.keys.shape[0]), self._table.count
+        columns = [np.empty(count, np.int64) for _ in range(1 if self.exact else 2)]
+        first = 0
+        for part in self._contents(self._table):
+            for column, values in zip(columns, part, strict=True):
+                column[first : first + len(values)] = self.xp.get(values)
+            first += len(part[0])
         self._table = self._made(0)
-        columns = [self.xp.get(self.xp.concatenate([p[i] for p in parts])) for i in range(len(parts[0]))]
-        del parts
         order = np.argsort(columns[0])
-        self.runs.append(self.disk.write([c[order] for c in columns]))
+        pieces = ((c[order[at : at + BATCH]] for at in range(0, count, BATCH)) for c in columns)
+        self.runs.append(self.disk.write_pieces(pieces, len(columns), count))
+        del columns, order
         self._table = self._made(capacity)
 
     def _enter(self, table: _Table, keys: Array, checks: Array | None) -> Array:

@@ -1,0 +1,36 @@
+"""Each faulty protocol that the prover refutes goes wrong in a small cache too, by a trace that can be replayed."""
+
+from __future__ import annotations
+
+import pytest
+from pinproof.model.machine import ReferenceMachine
+from pinproof.model.mutants import MUTANTS
+from pinproof.proofs.explore import explore
+
+LADDER = [(1, 1), (2, 1), (1, 2), (2, 2)]
+"""(nodes, holders), smaller universes first."""
+
+LAST_VERDICT = {
+    "property": "done",
+    "promise": "violated",
+    "never": "violated",
+    "false conflict": "refused",
+    "failure": "done",
+    "foreign": "done",
+}
+
+
+@pytest.mark.parametrize("identifier", MUTANTS)
+def test_reached(identifier):
+    mutant = MUTANTS[identifier]
+    policy, components = next(mutant.bites())
+    text = mutant.instance(policy, components)
+    violation = next(
+        found.violation
+        for nodes, holders in LADDER
+        if (found := explore(policy, components, nodes, holders, instance=text)).violation is not None
+    )
+    machine = ReferenceMachine(text)
+    verdicts = [machine.step(step["action"], step["args"]).verdict for step in violation.trace]
+    assert set(verdicts[:-1]) <= {"done"}
+    assert verdicts[-1] == LAST_VERDICT[violation.kind]
