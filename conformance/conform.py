@@ -14,7 +14,7 @@ from .checker import After
 from .driver import Driver, small
 from .events import Event
 from .registry import open_target
-from .scenario import Scenario, from_run, write
+from .scenario import Scenario, from_run, steps_of, write
 from .session import Session
 from .shrink import shrink
 from .situation import Operation
@@ -91,6 +91,7 @@ def conform(
     trace: Path | None = None,
     promote: Path | None = None,
     shortest: bool = True,
+    shrink_seconds: float = 10.0,
     after: After = "stop",
     audit_every: int = 24,
     scale: float | None = None,
@@ -107,7 +108,7 @@ def conform(
         single_actions: steer single actions of the model instead of operations; targets that know nothing else always.
         trace: record the events here.
         promote: write the shortest failing run here as a scenario.
-        shortest: look for the shortest failing run.
+        shortest: look for the shortest failing run, for `shrink_seconds` at most.
         after: "resync" to go on after a violation where that is possible.
         audit_every: operations between two looks at everything.
         scale: how much a Mooncake trace is scaled down; chosen to fit unless given.
@@ -135,7 +136,7 @@ def conform(
         verdict: Verdict = "violated" if session.violations else "vacuous" if missing else "holds"
         found = None
         if session.violations and shortest:
-            found = _shortest(opened, chosen, session, reproduce)
+            found = _shortest(opened, chosen, session, reproduce, shrink_seconds)
             if promote is not None and found is not None:
                 write(found, promote)
         return ConformResult(
@@ -195,26 +196,33 @@ def _first(run: Iterator[Operation] | Sequence[Operation], steps: int) -> Iterat
         yield each
 
 
-def _shortest(target: Target, configuration: Configuration, failed: Session, reproduce: str) -> Scenario | None:
+def _shortest(
+    target: Target, configuration: Configuration, failed: Session, reproduce: str, seconds: float
+) -> Scenario | None:
     """The shortest run that finds the same kind of thing; None if it cannot be found again."""
     first = failed.violations[0]
     wanted = (first.kind, first.rule.partition("/")[0])
+    often = 1 if first.rule.startswith("target/audit") else 0
 
-    def fails(run: Sequence[Operation]) -> bool:
-        session = Session(target, configuration, audit_every=1, keep_log=False)
-        found = session.run(run)
-        return any((v.kind, v.rule.partition("/")[0]) == wanted for v in found)
+    def ends(run: Sequence[Operation]) -> int | None:
+        session = Session(target, configuration, audit_every=often, read=first.kind == "bytes", renaming=True)
+        found = session.run(run, finish=wanted[1] in ("idle", "target"))
+        return len(session.log) if any((v.kind, v.rule.partition("/")[0]) == wanted for v in found) else None
 
-    run = failed.log
-    if not fails(run):
+    needed = ends(failed.log)
+    if needed is None:
         return None
-    best = shrink(run, fails)
+    run = failed.log[:needed]
+    best = shrink(run, lambda run: ends(run) is not None, seconds=seconds) or run[:1]
+    name, words = f"found-{wanted[1].replace('_', '-').replace('.', '-')}", f"{first.words}. Found by: {reproduce}"
+    if all(each.name == "act" for each in best):
+        steps = steps_of(configuration.policy, configuration.components, best)
+        if steps:
+            joined = "+".join(configuration.components)
+            return Scenario(name, words, [configuration.policy], [joined], step=steps)
     sizes = configuration.as_args()
     plain = {k: v for k, v in sizes.items() if k not in ("policy", "components") and v is not None}
-    return from_run(
-        f"found-{wanted[1].replace('_', '-')}", f"{first.words}. Found by: {reproduce}",
-        configuration.policy, configuration.components, best, config=plain,
-    )  # fmt: skip
+    return from_run(name, words, configuration.policy, configuration.components, best, config=plain)
 
 
 def _command(

@@ -55,7 +55,7 @@ class Driver:
             (4, "match", lambda: operation("match", tokens=self.tokens())),
             (4, "lock", lambda: operation("lock", node=self._node("device"))),
             (5, "unlock", lambda: operation("unlock", holder=self._holder("request"))),
-            (1, "release_window", lambda: operation("release_window", holder=self._holder("request"))),
+            (2, "release_window", lambda: operation("release_window", holder=self._holder("request"))),
             (2, "forward", lambda: operation("forward", holder=self._holder("request"))),
             (3, "backup", lambda: operation("backup", node=self._node("unbacked", "device"))),
             (5, "load_back", lambda: operation("load_back", node=self._node("host_only", "aux_host"))),
@@ -78,12 +78,14 @@ class Driver:
             (18, "step", lambda: [operation("step", choice=self.random.randrange(64))] * 2),
             (3, "wait", lambda: operation("wait", holder=self._holder("flying"))),
             (5, "poll", lambda: operation("poll")),
-            (2, "abort", lambda: operation("abort", holder=self._holder("operation", "prefetch", "loading"))),
+            (2, "abort", lambda: operation("abort", holder=self._holder("operation", "loading"))),
+            (1, "abort", self._give_up),
             (2, "fail", self._fault),
             (1, "reset", lambda: operation("reset")),
             (2, "evict", self._leave),
             (1, "storage_backup", self._keep),
             (2, "load_back", self._overlap),
+            (2, "lock", self._split_under_lock),
             (2, "load_back", self._split_under_flight),
         ]
         known = [(weight, make) for weight, name, make in menu if name in operations]
@@ -138,6 +140,23 @@ class Driver:
             swept.append(operation("load_back", node=Pick("host_only", self.random.randrange(16))))
         return swept
 
+    def _give_up(self) -> list[Operation]:
+        """Something is begun and given up at once, while its copies are under way."""
+        if self.random.random() < 0.5:
+            return [
+                operation("evict", component="full", pages=99),
+                operation("begin_load_back", node=Pick("host_only", self.random.randrange(16))),
+                operation("abort", holder=Pick("loading", self.random.randrange(4))),
+            ]
+        return [
+            *self._keep(),
+            operation("evict", component="full", pages=99),
+            operation("evict_host", component="full", pages=99),
+            operation("prefetch", tokens=self.tokens(3)),
+            operation("step", choice=0),
+            operation("abort", holder=Pick("prefetch", self.random.randrange(4))),
+        ]
+
     def _keep(self) -> list[Operation]:
         """Much of the host goes to storage."""
         made = []
@@ -160,6 +179,20 @@ class Driver:
         if self.random.random() < 0.5:
             made.append(operation("load_back", node=Pick("aux_host", self.random.randrange(16))))
         return made
+
+    def _split_under_lock(self) -> list[Operation]:
+        """A request's path is split while it is locked, also where its window begins (SGLang #24972, #36350)."""
+        whole, size = self.tokens(3), self.configuration.page_size
+        pages = len(whole) // size
+        upper = self.random.randint(2, pages)
+        return [
+            operation("insert", tokens=whole[: upper * size]),
+            operation("insert", tokens=whole),
+            operation("lock", node=Pick("leaf", self.random.randrange(16))),
+            operation("match", tokens=whole[: self.random.randint(1, upper - 1) * size]),
+            self.random.choice((operation("poll"), operation("release_window", holder=Pick("request", 15)))),
+            operation("unlock", holder=Pick("request", 15)),
+        ]
 
     def _split_under_flight(self) -> list[Operation]:
         """A match that ends inside a node of which something is in flight (SGLang #16946, #38480)."""

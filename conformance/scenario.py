@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import specs
+from ..model.machine import ReferenceMachine
 from ..model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy
 from .errors import BadScenario
 from .events import NodeState
@@ -167,6 +168,20 @@ def from_run(
         for o in run
     ]
     return Scenario(name, words, [policy], ["+".join(components)], op=ops, **fields)
+
+
+def steps_of(policy: Policy, components: Sequence[Component], run: Sequence[Operation]) -> list[Step]:
+    """Steps from a run of single actions, each with what the protocol says to it; those that make no sense left out."""
+    machine = ReferenceMachine(policy, tuple(components))
+    steps = []
+    for each in run:
+        args: dict[str, int] = each.args["args"]
+        outcome = machine.step(each.args["action"], args)
+        if outcome.verdict == "senseless":
+            continue
+        names = {k: "root" if k != "holder" and not v else f"{'h' if k == 'holder' else 'n'}{v}" for k, v in args.items()}
+        steps.append(Step(each.args["action"], names, outcome.verdict))
+    return steps
 
 
 def _toml(value: Any) -> str:

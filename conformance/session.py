@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ..model.algebra import Parameter
 from .checker import After, Checker
 from .events import Event, Header
-from .situation import HOLDERS, Operation, Situation, operation
+from .situation import HOLDERS, NOBODY, Operation, Situation, operation
 from .targets.base import Answer, Configuration, Target, header_of
 from .trace import TraceWriter
 from .violation import Violation
@@ -44,6 +45,8 @@ class Session:
         writer: makes the trace, given its header.
         after: what the checker does after a violation.
         audit_every: operations between two audits of everything; 0: never.
+        read: read the bytes of copies back when they have arrived.
+        renaming: single actions are asked for with the ids of another run, whose log they come from.
         listen: called with every event.
 
     Attributes:
@@ -63,6 +66,8 @@ class Session:
         audit_every: int = 24,
         seed: int | None = None,
         keep_log: bool = True,
+        read: bool = True,
+        renaming: bool = False,
         reproduce: str = "",
         listen: Callable[[Event], None] | None = None,
     ) -> None:
@@ -81,7 +86,8 @@ class Session:
         self.checker = Checker.of(self.header, after=after, complete=target.capabilities.complete)
         self.situation = Situation(self.checker.machine)
         self.operations = set(target.capabilities.operations)
-        self._reads = "read" in self.operations
+        self._reads = read and "read" in self.operations
+        self._renamed: dict[tuple[str, int], int] | None = {("node", 0): 0} if renaming else None
         self._writer = TraceWriter(trace, self.header) if trace is not None else None
         self._stop = after == "stop"
         if not answer.ok:
@@ -103,9 +109,13 @@ class Session:
         if args is None:
             return None
         self.done += 1
-        if self._keep_log:
-            self.log.append(asked)
-        answer = self.last = self.target.op(asked.name, **args)
+        if asked.name == "act":
+            answer = self._act(args["action"], args["args"])
+        else:
+            if self._keep_log:
+                self.log.append(asked)
+            answer = self.target.op(asked.name, **args)
+        self.last = answer
         arrived = self._absorb(answer)
         if answer.error is not None:
             self._judge_error(asked.name, args, answer)
@@ -116,6 +126,25 @@ class Session:
         if self._audit_every and not self.done % self._audit_every:
             self.audit()
         return answer
+
+    def _act(self, action: str, args: dict[str, int]) -> Answer:
+        """One action of the model. It is logged with the ids that the target chose, if it was taken at all."""
+        given = args
+        if self._renamed is not None:
+            fresh = {q.var.name for q in self._parameters(action) if q.kind in ("fresh", "idle")}
+            given = {k: self._renamed.get((_kind(k), v), v if k in fresh else NOBODY) for k, v in args.items()}
+        answer = self.target.op("act", action=action, args=given)
+        result = answer.result if isinstance(answer.result, dict) else {}
+        names = result.get("names", {})
+        if self._renamed is not None:
+            self._renamed.update(((_kind(k), args[k]), made) for k, made in names.items() if k in args)
+        if self._keep_log and (result.get("steered") or answer.crashed):
+            self.log.append(operation("act", action=action, args={**args, **({} if self._renamed is not None else names)}))
+        return answer
+
+    def _parameters(self, action: str) -> tuple[Parameter, ...]:
+        known = self.checker.machine.instance.actions.get(action)
+        return known.parameters if known is not None else ()
 
     def _absorb(self, answer: Answer) -> list[int]:
         arrived: dict[int, None] = {}
@@ -264,3 +293,7 @@ class Session:
         finally:
             self.close()
         return self.violations
+
+
+def _kind(parameter: str) -> str:
+    return "holder" if parameter == "holder" else "node"

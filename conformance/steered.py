@@ -7,6 +7,12 @@ from random import Random
 from ..model.walk import likely_arguments
 from .situation import Operation, Situation, operation
 
+WEIGHTS = {
+    "commit_load_back": 8.0, "begin_load_back": 3.0, "ack_load_back": 2.0, "demote": 5.0, "begin_backup": 3.0,
+    "ack_backup": 5.0, "refuse_load_back": 0.3, "abort_load_back": 0.3, "release_window": 0.3, "forward": 0.5,
+    "reset": 0.1, "begin_prefetch": 0.5, "evict_host_leaf": 0.3, "delete_leaf": 0.3, "insert_leaf": 2.0,
+}  # fmt: skip
+"""How often an action is tried, where not once: copies on both tiers and load-backs that overlap are what matters."""
 NODES, HOLDERS = 7, 4
 """The tree and the operations under way are kept at or below so many."""
 
@@ -26,11 +32,10 @@ class SteeredDriver:
         """One action, as an `act` operation."""
         machine, rng = situation.machine, self.random
         actions = list(machine.instance.actions.values())
+        weights = [WEIGHTS.get(a.name.partition(".")[0], 1.0) for a in actions]
         live = machine.state.marks["live"]
         for _ in range(200):
-            action = rng.choice(actions)
-            if action.name == "reset" and rng.random() < 0.9:
-                continue
+            action = rng.choices(actions, weights)[0]
             if len(live) > NODES and action.name in ("insert_leaf", "insert_host", "split"):
                 continue
             if any(q.kind == "idle" for q in action.parameters) and len(machine.state.holders()) >= HOLDERS:
