@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,13 @@ def _violation(name: str) -> Entry | None:
 _KIND = {"expect": "expects:", "require": "refused unless:", "reason": "only because:", "never": "never:"}
 
 
-def _guards() -> Iterator[tuple[str, Guard, Instance]]:
+@cache
+def _guards() -> tuple[tuple[str, Guard, Instance], ...]:
+    """Every guard once, with its action and an instance that has it."""
+    return tuple(_each_guard())
+
+
+def _each_guard() -> Iterator[tuple[str, Guard, Instance]]:
     taken: set[tuple[str, str]] = set()
     for found in instances():
         for action in found.actions.values():
@@ -254,9 +261,13 @@ def _place(function: Callable[..., Any]) -> str:
 def _tests(name: str) -> Iterator[str]:
     """Test files that speak of it, where the tests are there (an installed package has none)."""
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        if word.search(file.read_text("utf-8")):
-            yield str(file.relative_to(ROOT))
+    return (file for file, content in _test_files() if word.search(content))
+
+
+@cache
+def _test_files() -> tuple[tuple[str, str], ...]:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple((str(file.relative_to(ROOT)), file.read_text("utf-8")) for file in files)
 
 
 def _reports(words: str) -> str:

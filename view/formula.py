@@ -1,4 +1,4 @@
-"""Formulas as people write them, in the language of witnesses: `no h: load_back_pending(n3, h)`."""
+"""Formulas as people write them, much as in questions to the explorer: `no h: load_back_pending(n3, h)`."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ class _Printer:
                 return f"not {self.nested(body)}"
             case And(parts=parts):
                 return " & ".join(map(self.nested, parts))
+            case Or(parts=(Not(body=SomeNode() | Someone() | SomeHolder()), *_)):
+                return " | ".join(map(self.nested, formula.parts))
+            case Or(parts=(Not(body=condition), first, *rest)):
+                then = self.nested(Or((first, *rest)) if rest else first)
+                return f"{self.nested(condition)} implies {then}"
             case Or(parts=parts):
                 return " | ".join(map(self.nested, parts))
             case Someone(relation=relation, node=node, except_for=None):

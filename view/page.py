@@ -60,6 +60,7 @@ def data_of(story: Story) -> dict[str, object]:
         "relations": {r.name: r.words for r in relations(story.components)},
         "reproduce": shorten(story.reproduce),
         "note": shorten(story.note),
+        "names": {node: shorten(name, 40) for node, name in story.names.items()},
     }
 
 

@@ -9,15 +9,20 @@ from typing import Any
 from ..conformance.checker import Checker
 from ..conformance.events import Event, NodeState, event_args
 from ..conformance.scenario import Scenario
+from ..model.algebra import And, Formula, GuardKind
 from ..model.errors import BadArgument, ModelError
 from ..model.instance import Instance, instance
 from ..model.machine import ReferenceMachine
 from ..model.mutants import mutant as mutant_of
 from ..model.state import ROOT_NODE, State
 from ..model.vocabulary import Component, Policy, relations
+from .formula import text
 from .judge import Judge, Replay, Violation
 from .source import Source, seen, setting, state_of, tree_of
-from .why import Fact
+from .why import Fact, Why
+from .words import BEGINS, split_name
+
+GUARDS: tuple[GuardKind, ...] = ("require", "reason", "never", "promise")
 
 
 def from_steps(data: Mapping[str, Any], name: str, reproduce: str = "") -> Source:
@@ -63,17 +68,19 @@ def from_scenario(
             if name not in ids:
                 ids[name], following[kind] = following[kind], following[kind] + 1
             args[parameter] = ids[name]
-        refused = step.expect in ("refused", "unjustified")
+        refused = step.expect != "done"
         outcome = {"outcome": "refused", "reason": step.words or "as the scenario expects"} if refused else {}
         rows.append({"action": step.action, "args": args, "tag": step.words, **outcome})
     about: dict[str, object] = {"policy": chosen, "components": "+".join(parts)}
     if scenario.source:
         about["source"] = scenario.source
-    about["nodes"] = ", ".join(f"{name} is {i}" for name, i in ids.items() if i)
+    nodes = {name for step in scenario.step for parameter, name in step.args.items() if parameter != "holder"}
+    names = {number: name for name, number in ids.items() if name in nodes and number != ROOT_NODE}
     judge = Judge(Checker(chosen, parts, complete=False))
     events = told_by(ReferenceMachine(chosen, parts), rows, scenario.name)
     title = scenario.name.replace("-", " ").capitalize()
-    return Source(title, parts, events, judge, about, reproduce=f"pinproof replay {scenario.name}", note=scenario.words)
+    again = f"pinproof replay {scenario.name}"
+    return Source(title, parts, events, judge, about, names=names, reproduce=again, note=scenario.words)
 
 
 def told_by(machine: ReferenceMachine, rows: Iterable[Mapping[str, Any]], where: str) -> Iterator[Event]:
@@ -111,20 +118,23 @@ def from_counterexample(data: Mapping[str, Any]) -> Source:
         after = state_of(data["after"], components)
         post = {n: seen(after, n, components) for n in sorted(nodes | after.marks["live"])}
     subject, action = str(data.get("subject", "")), str(data.get("action") or "start")
-    facts = tuple(Fact(str(part), _named(str(part))) for part in data.get("false", ()))
-    kind = {"consecution": "property", "initiation": "property", "necessity": "false conflict"}
-    violation = Violation(
-        kind.get(str(data.get("kind")), str(data.get("kind"))), subject, str(data.get("words", "")), "", facts,
-        source=obligation,
-    )  # fmt: skip
+    kinds = {"consecution": "property", "initiation": "property", "necessity": "false conflict"}
+    kind = kinds.get(str(data.get("kind")), str(data.get("kind")))
+    args = {str(k): int(v) for k, v in data.get("args", {}).items()}
+    conjunct, facts = "", tuple(Fact(str(part), _named(str(part))) for part in data.get("false", ()))
+    if kind in ("promise", "never", "false conflict"):
+        subject = f"{action}/{subject}"
+        found = _decided(instance(policy, components), Why(start), kind, subject, action, args)
+        conjunct, facts = found if found[0] else (conjunct, facts)
+    violation = Violation(kind, subject, str(data.get("words", "")), conjunct, facts, source=obligation)
     machine = ReferenceMachine(policy, components)
     machine.state = start
-    name, args = event_args(action, dict(data.get("args", {})))
+    name, shown = event_args(action, args)
     again = f"pinproof prove --policy {policy} --components {'+'.join(components)}"
     note = "A counterexample to induction: the state before the step has every property, but may not be reachable."
     return Source(
-        f"{action} breaks {subject}", components, [Event(0, name, args, "done", post=post)], Replay(machine),
-        {"obligation": obligation}, {0: violation}, tree_of(start, components), again, note,
+        f"{action} breaks {subject}", components, [Event(0, name, shown, "done", post=post)], Replay(machine),
+        {"obligation": obligation}, {0: violation}, tree_of(start, components), reproduce=again, note=note,
     )  # fmt: skip
 
 
@@ -133,18 +143,57 @@ def from_exploration(data: Mapping[str, Any]) -> Source:
     found, name = data["violation"], str(data["name"])
     policy, components = _instance_name(name)
     rows = list(found["trace"])
-    told = ", ".join(f"{k} {v}" for k, v in found.get("args", {}).items())
-    facts = (Fact(f"it fails for {told}", _named(told)),) if told else ()
-    violation = Violation(str(found.get("kind")), str(found["rule"]), str(found["words"]), "", facts)
     known = _protocol(policy, components, data.get("mutant"))
+    rule = str(found["rule"]).replace(": ", "/")
+    conjunct, facts = _reasons(known, rows, str(found.get("kind")), rule, dict(found.get("args", {})))
+    violation = Violation(str(found.get("kind")), rule, str(found["words"]), conjunct, facts)
     about: dict[str, object] = {k: data[k] for k in ("mutant", "nodes", "holders", "states") if data.get(k)}
     again = f"pinproof explore --policy {policy} --components {'+'.join(components)}"
     again += "".join(f" --{k} {data[k]}" for k in ("nodes", "holders", "mutant") if data.get(k))
     return Source(
-        f"A shortest way to break {found['rule']}", components, told_by(ReferenceMachine(known), rows, name),
+        f"A shortest way to break {rule}", components, told_by(ReferenceMachine(known), rows, name),
         Replay(ReferenceMachine(known)), {"policy": policy, "components": "+".join(components), **about},
-        {max(0, len(rows) - 1): violation}, None, again,
+        {max(0, len(rows) - 1): violation}, reproduce=again,
     )  # fmt: skip
+
+
+def _reasons(
+    known: Instance, rows: list[Mapping[str, Any]], kind: str, rule: str, args: Mapping[str, int]
+) -> tuple[str, tuple[Fact, ...]]:
+    """Why a rule does not hold where the steps lead: a property after them, a guard before the last."""
+    machine = ReferenceMachine(known)
+    kinds: dict[int, str] = {}
+    for row in rows if kind == "property" else rows[:-1]:
+        machine.step(row["action"], row["args"])
+    for row in rows:
+        begun = BEGINS.get(split_name(row["action"])[0])
+        if begun and "holder" in row["args"]:
+            kinds.setdefault(row["args"]["holder"], begun)
+    why = Why(machine.state, name_holder=lambda h: f"{kinds.get(h, 'operation')} {h}")
+    return _decided(known, why, kind, rule, rows[-1]["action"] if rows else "", args)
+
+
+def _decided(
+    known: Instance, why: Why, kind: str, rule: str, name: str, args: Mapping[str, int]
+) -> tuple[str, tuple[Fact, ...]]:
+    """The false conjuncts of a rule in a state, and the facts that make them so; only the names where it holds."""
+    told = ", ".join(f"{k} {v}" for k, v in args.items())
+    nothing = "", ((Fact(f"it fails for {told}", _named(told)),) if told else ())
+    action = known.actions.get(name)
+    formula: Formula | None = None
+    if kind == "property":
+        formula = known.property(rule).formula
+        action = None
+    elif action is not None:
+        guard = next((g for g in action.guards(*GUARDS) if g.name == rule.partition("/")[2]), None)
+        formula = None if guard is None else guard.danger if kind == "false conflict" else guard.formula
+        why.freeze(action, args)
+    if formula is None or -1 in args.values() or why.holds(formula, args):
+        return nothing
+    parts = formula.parts if isinstance(formula, And) else (formula,)
+    false = [part for part in parts if not why.holds(part, args)]
+    facts = tuple(fact for part in false for fact in why.facts(part, args))
+    return " & ".join(text(part, args, action) for part in false), facts
 
 
 def from_itf(data: Mapping[str, Any], name: str) -> Source:

@@ -25,6 +25,7 @@ class Source:
     Attributes:
         judge: holds the events to the protocol, or follows them.
         reported: what was found already, by position.
+        names: what its author calls nodes.
         start: the tree before the first event; None for an empty cache.
     """
 
@@ -35,6 +36,7 @@ class Source:
     header: dict[str, object] = field(default_factory=dict)
     reported: dict[int, Violation] = field(default_factory=dict)
     start: Tree | None = None
+    names: dict[int, str] = field(default_factory=dict)
     reproduce: str = ""
     note: str = ""
 
@@ -45,7 +47,7 @@ def tell(source: Source, *, budget: int = 8_000_000) -> Story:
     if source.start is not None:
         teller.start(source.start)
     told = teller.tell(source.events, title=source.title, header=source.header, reproduce=source.reproduce)
-    told.note = source.note
+    told.note, told.names = source.note, source.names
     return told
 
 

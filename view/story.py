@@ -107,6 +107,8 @@ class Story:
     """Position of the violating step, and what is wrong with it; at most `VIOLATIONS`."""
     reproduce: str = ""
     note: str = ""
+    names: dict[int, str] = field(default_factory=dict)
+    """What the author of a scenario calls its nodes."""
 
     @property
     def violation(self) -> Violation | None:

@@ -74,6 +74,13 @@ class Why:
                     break
         return found
 
+    def freeze(self, action: Action, args: Env) -> None:
+        """Form all the regions of an action in this state, as if it changed nothing on the way."""
+        self.frozen, self.action = {}, action
+        for step in action.steps:
+            if isinstance(step, Freeze):
+                self.frozen[step.index] = list(self.members(step.region, args))
+
     def holds(self, formula: Formula, env: Env) -> bool:
         """The truth value of `formula` here."""
         match formula:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pinproof.conformance.scenario import load, shipped
 from pinproof.view.page import render
-from pinproof.view.reports import from_steps
+from pinproof.view.reports import from_scenario, from_steps
 from pinproof.view.source import tell
 from pinproof.view.sources import open_source
 
@@ -30,6 +31,7 @@ SCRIPT = [
 ]
 AT = 11
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u2028`${1}"
+HUGE = "x" * 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,12 @@ def test_a_page_with_a_violation_opens_there_and_says_why(clean: Any, scenario: 
     clean.open(scenario)
     assert step(clean) == AT
     told = clean.run("document.getElementById('breach').innerText")
-    for words in ("reclaim_duplicate only when", "tracked_duplicate(n3)", "node 3 is pinned by load-back 2", "replay x"):
+    for words in (
+        "reclaim_duplicate only when",
+        "tracked_duplicate(n3)",
+        "node 3 is pinned by load-back 2",
+        "replay x",
+    ):
         assert words in told
     assert clean.run("document.getElementById('verdict').textContent") == "violated"
 
@@ -128,6 +135,21 @@ def test_every_control_can_be_reached_and_seen(clean: Any, scenario: Path) -> No
     assert nameless == []
 
 
+@pytest.mark.parametrize("name", [file.name.removesuffix(".toml") for file in shipped()])
+def test_the_page_of_a_scenario_opens_and_can_be_stepped_through(clean: Any, tmp_path: Path, name: str) -> None:
+    scenario = load(name)
+    if not scenario.step:
+        pytest.skip("it has operations only")
+    page = tmp_path / "scenario.html"
+    page.write_text(render(tell(from_scenario(scenario))))
+    clean.open(page, width=390, height=844)
+    for number in range(len(scenario.step)):
+        assert step(clean) == number
+        clean.press("ArrowRight")
+    assert clean.run("document.documentElement.scrollWidth") <= 390
+    assert clean.run("document.querySelectorAll('#tree .row').length") >= 1
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
 def test_it_fits_and_can_be_read(clean: Any, scenario: Path, width: int, height: int, dark: bool) -> None:
@@ -155,7 +177,13 @@ def test_nothing_from_a_trace_becomes_markup(clean: Any, tmp_path: Path) -> None
             "post": {"1": {"full": "D"}},
         },
         {"seq": 1, "action": HOSTILE, "args": {"node": 1}, "outcome": "refused", "reason": HOSTILE, "post": {}},
-        {"seq": 2, "action": "demote", "args": {"node": 1, HOSTILE: HOSTILE}, "outcome": "done", "tag": "x" * 1_000_000},
+        {
+            "seq": 2,
+            "action": "demote",
+            "args": {"node": 1, HOSTILE: HOSTILE},
+            "outcome": "done",
+            "tag": "x" * 1_000_000,
+        },
     ]
     trace = tmp_path / "hostile.ndjson"
     trace.write_text("\n".join(json.dumps(row) for row in [header, *events]) + "\n")

@@ -23,7 +23,7 @@ function el(tag, props, ...children) {
     else if (name === "class") made.className = value;
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  made.append(...children.flat(2).filter((c) => c !== null && c !== undefined && c !== false));
   return made;
 }
 const SVG = "http://www.w3.org/2000/svg";

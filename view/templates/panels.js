@@ -45,10 +45,10 @@ const FIELD = {
   parent: "parent", pin: "load_back_pending_id", mark: "write_through_pending_id", duplicate: "tracked as a duplicate",
   stored: "stored",
 };
-const TIER = { D: "device", d: "device, on its way", H: "host", h: "host, on its way" };
+const TIER = { D: "device", d: "device (on its way)", H: "host", h: "host (on its way)" };
 function valueWords(field, value) {
   if (value === null || value === undefined) return field.includes("lock.") ? "0" : field === "duplicate" || field === "stored" ? "no" : "none";
-  if (DATA.components.includes(field)) return [...String(value)].map((t) => TIER[t] || t).join(" + ");
+  if (DATA.components.includes(field)) return [...String(value)].map((t) => TIER[t] || t).join(" and ");
   if (field === "parent") return value === 0 ? "root" : `node ${value}`;
   if (field === "pin" || field === "mark") return holderName(value);
   if (field === "duplicate" || field === "stored") return "yes";

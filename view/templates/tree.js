@@ -59,7 +59,7 @@ class TreeView {
     const name = el("button", {
       type: "button", class: "node", title: node === 0 ? "The root" : `Filter by node ${node}`,
       "aria-pressed": focus.nodes.has(node) ? "true" : "false", onclick: () => this.onNode(node),
-    }, node === 0 ? "root" : String(node));
+    }, node === 0 ? "root" : String(node), DATA.names[node] ? el("small", {}, ` ${DATA.names[node]}`) : null);
     const cells = [
       el("span", { role: "rowheader", class: "name" }, guides, name, away(` level ${depth}`),
         born ? el("em", { class: "news" }, "new") : moved ? el("em", { class: "news" }, `below ${change.parent[1]}`) : null,

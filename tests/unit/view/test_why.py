@@ -77,7 +77,7 @@ def test_the_guards_that_fail_are_all_told_in_order() -> None:
     assert Why(machine.state).failing(machine.instance.actions["ack_load_back"], {"node": 2, "holder": 9}) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_values_are_those_of_the_reference_machine(data: st.DataObject) -> None:
     """On states that random steps lead to, for every property and every guard that speaks of no frozen region."""
