@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json as json_module
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 
+from ..model.instance import Instance, instance
+from ..model.mutants import mutant as mutant_of
+from ..model.vocabulary import Component, Policy
+from ..proofs.emit import emit as write_suite
 from ..proofs.explore import MEMORY, Exploration
 from ..proofs.explore import explore as run_exploration
+from ..proofs.itf import to_itf
+from ..proofs.suite import Covers
 from .options import ComponentsOption, Json, PolicyOption, component_sets, policies
 from .report import Verdict, finish, out, progress, verdict_line, worst
 
@@ -33,7 +40,12 @@ def explore(
     mutant: Annotated[
         str | None, typer.Option(help="Search a faulty protocol instead (see `pinproof mutants`).")
     ] = None,
-    emit: Annotated[Path | None, typer.Option(help="Write a suite that covers every reachable transition.")] = None,
+    emit: Annotated[
+        Path | None, typer.Option(help="Write a suite of action sequences that covers the universe.")
+    ] = None,
+    covers: Annotated[
+        str, typer.Option(help="What a suite covers: transitions, or situations of large universes.")
+    ] = "transitions",
     itf: Annotated[Path | None, typer.Option(help="Write the counterexample or witness as ITF.")] = None,
     device: Annotated[str, typer.Option(help="cpu, or a torch device.")] = "cpu",
     json: Json = False,
@@ -42,6 +54,8 @@ def explore(
 
     Example: pinproof explore --policy write_back --components full+swa --nodes 2 --holders 2
     """
+    if emit is not None:
+        emit_suite(emit, policies(policy), component_sets(components), nodes, holders, covers, as_json=json)
     results = []
     with progress("exploring", quiet=json) as tick:
         for chosen in policies(policy):
@@ -58,14 +72,55 @@ def explore(
                     checkpoint=checkpoint,
                     witness=witness,
                     device=device,
+                    instance=None if mutant is None else faulty(mutant, chosen, parts),
                     progress=lambda p: tick(p.states, 0, f"{p.states:,} states"),
                 )
                 results.append(found)
+                if itf is not None and (found.violation or found.witness):
+                    write_itf(itf, found, chosen, parts, mutant)
     payload = {
         "verdict": worst([verdict_of(r, witness) for r in results]),
         "explorations": [as_json(r, witness) for r in results],
     }
     finish(payload, as_json=json, show=lambda: show(results, witness))
+
+
+def faulty(identifier: str, policy: Policy, components: tuple[Component, ...]) -> Instance:
+    """The mutant under this policy, for these components."""
+    return mutant_of(identifier).instance(policy, components)
+
+
+def write_itf(
+    file: Path, found: Exploration, policy: Policy, components: tuple[Component, ...], mutant: str | None
+) -> None:
+    """The counterexample or witness in the Informal Trace Format."""
+    made = instance(policy, components) if mutant is None else faulty(mutant, policy, components)
+    trace = found.violation.trace if found.violation is not None else found.witness or ()
+    words = found.violation.words if found.violation is not None else "a witness"
+    file.write_text(json_module.dumps(to_itf(made, trace, description=words), indent=1) + "\n")
+
+
+def emit_suite(
+    file: Path,
+    chosen: list[Policy],
+    sets: list[tuple[Component, ...]],
+    nodes: int,
+    holders: int,
+    covers: str,
+    *,
+    as_json: bool,
+) -> NoReturn:
+    """Write a suite for `pinproof conform --suite`."""
+    if len(chosen) * len(sets) != 1:
+        raise typer.BadParameter(
+            "a suite is of one universe: name one --policy and one --components", param_hint="--emit"
+        )
+    if covers not in get_args(Covers):
+        raise typer.BadParameter(f"{covers!r} is not one of {', '.join(get_args(Covers))}", param_hint="--covers")
+    header = write_suite(file, chosen[0], sets[0], nodes, holders, covers=covers)  # type: ignore[arg-type]
+    told = {"verdict": "holds", "explorations": [], "suite": asdict(header)}
+    words = f"{header.sequences:,} sequences, {header.steps:,} steps, {header.targets:,} {header.covers} in {file}"
+    finish(told, as_json=as_json, show=lambda: verdict_line("holds", words))
 
 
 def verdict_of(found: Exploration, witness: str | None) -> Verdict:

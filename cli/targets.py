@@ -15,8 +15,8 @@ from .report import finish, out, verdict_line
 
 def register(app: typer.Typer) -> None:
     """Add the verb, with its own verb `install`."""
-    group = typer.Typer(help="List what can be checked; install releases of servers.", invoke_without_command=True)
-    group.callback()(targets)
+    group = typer.Typer()
+    group.callback(invoke_without_command=True)(targets)
     group.command("install")(install)
     app.add_typer(group, name="targets", rich_help_panel="Check an implementation")
 

@@ -1,0 +1,157 @@
+"""What the command line promises: verdicts, exit codes, JSON, and messages instead of tracebacks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from pinproof.cli.main import main
+from pinproof.cli.report import worst
+from pinproof.cli.schemas import SCHEMAS, page
+
+HERE = Path(__file__).parents[2]
+
+
+class Run:
+    """One call of the program, in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *args: object) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["pinproof", *map(str, args)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = self.capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    def json(self, *args: object) -> tuple[int, dict]:
+        code, out, _ = self(*args, "--json")
+        told = json.loads(out)
+        jsonschema.validate(told, SCHEMAS[str(args[0])])
+        return code, told
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(monkeypatch, capsys)
+
+
+def test_explore(run: Run) -> None:
+    code, told = run.json("explore", "--nodes", 1, "--holders", 1)
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["explorations"][0]["complete"]
+
+
+def test_explore_finds_and_misses_witnesses(run: Run) -> None:
+    code, told = run.json("explore", "--nodes", 1, "--holders", 1, "--witness", "load_back_pending(n, h)")
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["explorations"][0]["witness"][-1]["action"] == "commit_load_back"
+    code, told = run.json(
+        "explore", "--nodes", 1, "--holders", 1, "--witness", "reads.full(n, h) and stored(n) and ~live(n)"
+    )
+    assert (code, told["verdict"]) == (3, "vacuous")
+
+
+def test_a_budget_that_ends_early_is_no_pass(run: Run) -> None:
+    code, told = run.json("explore", "--nodes", 2, "--holders", 1, "--depth", 3)
+    assert (code, told["verdict"], told["explorations"][0]["stopped"]) == (4, "unknown", "depth")
+
+
+def test_explore_a_mutant(run: Run, tmp_path: Path) -> None:
+    itf = tmp_path / "found.itf.json"
+    code, told = run.json("explore", "--nodes", 1, "--holders", 1, "--mutant", "reset-without-drain", "--itf", itf)
+    assert (code, told["verdict"]) == (1, "violated")
+    assert json.loads(itf.read_text())["states"]
+
+
+def test_conform_and_diff(run: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "run.ndjson"
+    code, told = run.json(
+        "conform", "--policy", "write_back", "--components", "full+swa", "--steps", 200, "--seed", 3, "--trace", trace
+    )
+    assert (code, told["verdict"], told["seed"], told["target"]) == (0, "holds", 3, "impl")
+    code, told = run.json("diff", trace)
+    assert (code, told["verdict"], told["divergence"]) == (0, "holds", None)
+    lines = trace.read_text().splitlines()
+    where = next(i for i, line in enumerate(lines) if '"insert_leaf"' in line and '"D"' in line)
+    lines[where] = lines[where].replace('"full":"D"', '"full":"DH"')
+    altered = tmp_path / "altered.ndjson"
+    altered.write_text("\n".join(lines) + "\n")
+    code, told = run.json("diff", altered)
+    assert (code, told["verdict"]) == (1, "violated")
+    assert told["divergence"]["line"] == where + 1
+
+
+def test_replay(run: Run) -> None:
+    for target in ("model", "impl"):
+        code, told = run.json("replay", "window-under-a-pin", "--target", target)
+        assert (code, told["verdict"]) == (0, "holds")
+
+
+def test_targets(run: Run) -> None:
+    code, told = run.json("targets")
+    assert code == 0
+    assert {row["target"] for row in told["targets"]} >= {"impl", "reference", "sglang:0.5.23"}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["explore", "--nodes", "0"], "nodes must be at least 1"),
+        (["explore", "--policy", "write_bak"], "unknown policy 'write_bak'; there is write_back"),
+        (["explore", "--mutant", "nothing"], "unknown mutant 'nothing'"),
+        (["prove", "--components", "swa"], "unknown component set 'swa'"),
+        (["conform", "--target", "nowhere"], "nowhere"),
+        (
+            ["conform", "--workload", "/nowhere.jsonl", "--policy", "write_back", "--components", "full"],
+            "/nowhere.jsonl",
+        ),
+        (["replay", "nothing"], "nothing"),
+        (["diff", "/nowhere.ndjson"], "/nowhere.ndjson"),
+        (["mutants", "nothing"], "unknown mutant 'nothing'"),
+        (["targets", "install", "vllm"], "not sglang==VERSION"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_exits_2(run: Run, args: list[str], message: str) -> None:
+    code, out, err = run(*args)
+    assert code == 2, err
+    assert message in err.replace("\n", " ")
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_an_internal_error_exits_70(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pinproof.cli.diff.run_diff", lambda *_, **__: 1 / 0)
+    code, _, err = run("diff", "any")
+    assert code == 70
+    assert "internal error" in err
+
+
+def test_version_and_help(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for verb in SCHEMAS:
+        assert verb in out
+        code, told, _ = run(verb, "--help")
+        assert code == 0
+        assert "Example: pinproof" in told, f"{verb} --help shows no example"
+
+
+def test_one_violation_decides() -> None:
+    assert worst(["holds", "vacuous", "violated", "unknown"]) == "violated"
+    assert worst(["holds", "vacuous", "unknown"]) == "unknown"
+    assert worst(["holds", "vacuous"]) == "vacuous"
+    assert worst([]) == "holds"
+
+
+def test_the_json_reference_is_current(rewrite_golden: bool) -> None:
+    file = HERE / "docs" / "reference" / "json.md"
+    text = "<!-- Written from cli/schemas.py by: python -m pytest tests/cli --rewrite-golden -->\n\n" + page()
+    if rewrite_golden:
+        file.write_text(text)
+    assert file.read_text() == text
