@@ -142,7 +142,8 @@ def show(results: list[Exploration], witness: str | None) -> None:
     """The screen."""
     for r in results:
         out.print(
-            f"{r.name}  nodes {r.nodes} holders {r.holders}  [bold]{r.states:,}[/] states  {r.transitions:,} transitions"
+            f"{r.name}  nodes {r.nodes} holders {r.holders}"
+            f"  [bold]{r.states:,}[/] states  {r.transitions:,} transitions"
             f"  depth {r.depth}  {r.states_per_second:,.0f} states/s"
             + ("" if r.complete else f"  stopped: {r.stopped}")
         )

@@ -1,4 +1,7 @@
-"""The shape of every verb's JSON, as JSON Schema. `docs/reference/json.md` is written from here, and tests hold output to it."""
+"""The shape of every verb's JSON, as JSON Schema.
+
+`docs/reference/json.md` is written from here, and tests hold the verbs' output to it.
+"""
 
 from __future__ import annotations
 
