@@ -80,7 +80,7 @@ def explore(
                     write_itf(itf, found, chosen, parts, mutant)
     payload = {
         "verdict": worst([verdict_of(r, witness) for r in results]),
-        "explorations": [as_json(r, witness) for r in results],
+        "explorations": [{**as_json(r, witness), **({"mutant": mutant} if mutant else {})} for r in results],
     }
     finish(payload, as_json=json, show=lambda: show(results, witness))
 
