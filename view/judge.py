@@ -143,7 +143,9 @@ class Judge(Replay):
         why = Why(self.machine.state, name_holder=self._name)
         failing = why.failing(action, args)
         guard = found.rule.partition("/")[2]
-        conjuncts = [text(part, args, action) for g, parts in failing if g.name == guard for part in parts]
+        conjuncts = [
+            text(why.deciding(part, args), args, action) for g, parts in failing if g.name == guard for part in parts
+        ]
         failing.sort(key=lambda failed: failed[0].kind == "expect")
         facts = [fact for _, parts in failing for part in parts for fact in why.facts(part, args)]
         return " & ".join(conjuncts), facts

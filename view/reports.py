@@ -193,7 +193,7 @@ def _decided(
     parts = formula.parts if isinstance(formula, And) else (formula,)
     false = [part for part in parts if not why.holds(part, args)]
     facts = tuple(fact for part in false for fact in why.facts(part, args))
-    return " & ".join(text(part, args, action) for part in false), facts
+    return " & ".join(text(why.deciding(part, args), args, action) for part in false), facts
 
 
 def from_itf(data: Mapping[str, Any], name: str) -> Source:

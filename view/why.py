@@ -145,6 +145,21 @@ class Why:
             if region.condition == TRUE or self.holds(region.condition, {**env, region.var.name: node}):
                 yield node
 
+    def deciding(self, formula: Formula, env: Env) -> Formula:
+        """The formula without the parts that do not decide its value here."""
+        value = self.holds(formula, env)
+        match formula:
+            case Not(body=body):
+                return Not(self.deciding(body, env))
+            case And(parts=parts) | Or(parts=parts):
+                some = [p for p in parts if self.holds(p, env) == value] if isinstance(formula, And) != value else parts
+                kept = tuple(self.deciding(part, env) for part in some)
+                return kept[0] if len(kept) == 1 else type(formula)(kept)
+            case SomeNode(region=region, var=var, body=body) if value:
+                inner = next(inner for _, inner in self.witnesses(formula, env))
+                return SomeNode(region, var, self.deciding(body, inner))
+        return formula
+
     def facts(self, formula: Formula, env: Env, limit: int = 6) -> list[Fact]:
         """What decides the value that `formula` has here, at most `limit` facts."""
         found: list[Fact] = []

@@ -94,9 +94,10 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
-    def screenshot(self, *, whole: bool = False) -> bytes:
-        """A PNG of the window, or of the whole page."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, *, whole: bool = False, clip: dict[str, float] | None = None) -> bytes:
+        """A PNG of the window, of a part of it, or of the whole page."""
+        part = {} if clip is None else {"clip": clip}
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **part)
         return base64.b64decode(answer["data"])
 
 

@@ -67,6 +67,7 @@ def test_a_broken_promise_says_who_uses_what_is_freed() -> None:
     told = tell(from_json(exploration("demote-before-ack", size=1), "demote.json"))
     assert told.violation is not None
     assert (told.violation.kind, told.violation.rule) == ("promise", "demote/unused device.full")
+    assert told.violation.conjunct == "not (device.full(n1) & (some h: writes.full(n1, h)))"
     assert told.violation.facts[-1].words == "node 1: full device slots are copied to its host slots by backup 1"
 
 
