@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ..conformance.conform import ConformResult
 from ..conformance.conform import conform as run_conformance
+from ..conformance.covering import run_suite
+from ..model.errors import BadArgument
+from ..proofs.suite import read_suite
 from .options import ComponentsOption, Json, PolicyOption, Seed, TargetOption, component_sets, policies
 from .report import finish, out, progress, verdict_line, worst
 
@@ -33,12 +36,15 @@ def conform(
     ] = False,
     trace: Annotated[Path | None, typer.Option(help="Record the events here (one policy and component set).")] = None,
     promote: Annotated[Path | None, typer.Option(help="Write the shortest failing run here as a scenario.")] = None,
+    suite: Annotated[Path | None, typer.Option(help="Execute a suite of `pinproof explore --emit` instead.")] = None,
     json: Json = False,
 ) -> None:
     """Drive a target with random operations, faults included, or a workload, and check every event and every byte.
 
     Example: pinproof conform --target impl --policy write_back --components full+swa --seed 1 --steps 5000
     """
+    if suite is not None:
+        execute_suite(suite, target, seed, as_json=json)
     runs = [(chosen, parts) for chosen in policies(policy) for parts in component_sets(components)]
     if trace is not None and len(runs) > 1:
         raise typer.BadParameter("a trace is of one run: name one --policy and one --components", param_hint="--trace")
@@ -57,6 +63,49 @@ def conform(
                 )
             )  # fmt: skip
     finish(as_json(found, seed), as_json=json, show=lambda: show(found))
+
+
+def execute_suite(file: Path, target: str, seed: int, *, as_json: bool) -> NoReturn:
+    """Take every sequence of a suite on the target."""
+    try:
+        header, sequences = read_suite(file)
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise BadArgument(f"{file} is no suite: {wrong}") from wrong
+    policy: Any = header.policy
+    components: Any = header.components
+    with progress("suite", quiet=as_json) as tick:
+        found = run_suite(
+            target, policy, components, sequences, total=header.sequences, progress=lambda n, all_: tick(n, all_, "")
+        )
+    told = {
+        "verdict": found.verdict,
+        "target": found.target,
+        "policy": [found.policy],
+        "components": ["+".join(found.components)],
+        "steps": found.executed,
+        "steps_per_second": round(found.steps_per_second),
+        "violations": [v.as_json() for v in found.violations],
+        "seed": seed,
+        "runs": [],
+        "suite": {
+            "covers": header.covers,
+            "targets": header.targets,
+            "sequences": found.sequences,
+            "planned": found.planned,
+            "executed": found.executed,
+            "unsteered": dict(found.unsteered.most_common()),
+        },
+    }
+
+    def shown() -> None:
+        for v in found.violations:
+            out.print(f"  {v}", markup=False, style="red")
+        for reason, count in found.unsteered.most_common():
+            out.print(f"  [yellow]not executed[/] {count:6,}x  {reason}")
+        words = f"{found.executed:,} of {found.planned:,} steps in {found.sequences:,} sequences"
+        verdict_line(found.verdict, f"{words}, {found.steps_per_second:,.0f} a second")
+
+    finish(told, as_json=as_json, show=shown)
 
 
 def as_json(found: list[ConformResult], seed: int) -> dict[str, Any]:

@@ -106,10 +106,9 @@ CONFORM = record(
         "steps_per_second": told(COUNT, "checks included"),
         "violations": listing(VIOLATION),
         "seed": {"type": "integer"},
-        "runs": listing(
-            {"type": "object"}, "the same for each policy and component set, with coverage and the command"
-        ),
-    }
+        "runs": listing({"type": "object"}, "the same for each run, with coverage and the command"),
+    },
+    {"suite": told({"type": "object"}, "of `--suite`: planned, executed, and why steps were not")},
 )
 REPLAY = record({"verdict": VERDICT, "scenario": TEXT, "target": TEXT, "runs": listing({"type": "object"})})
 DIFF = record(

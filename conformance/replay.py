@@ -84,7 +84,7 @@ def replay(
             if opened is None:
                 runs.append(_on_model(what, chosen, components))
             else:
-                runs.append(_on_target(what, opened, chosen, components, trace))
+                runs.append(replay_on_target(what, opened, chosen, components, trace))
     finally:
         if opened is not None:
             opened.close()
@@ -164,9 +164,10 @@ def configuration(scenario: Scenario, policy: Policy, components: tuple[Componen
     return Configuration(policy, components, **(plenty | scenario.config))
 
 
-def _on_target(
+def replay_on_target(
     scenario: Scenario, target: Target, policy: Policy, components: tuple[Component, ...], trace: Path | None
 ) -> ReplayRun:
+    """Replay a scenario on a target that is open, under one policy and component set."""
     session = Session(target, configuration(scenario, policy, components), trace=trace, audit_every=1)
     try:
         if scenario.step and (target.capabilities.actions or not scenario.op):
@@ -175,7 +176,7 @@ def _on_target(
             taken, reason = _steps(scenario, session)
         else:
             taken, reason = _operations(scenario, session)
-        if not session.over and not reason and not isinstance(reason, tuple):
+        if not session.over and not reason:
             session.finish()
     finally:
         session.close()

@@ -86,6 +86,18 @@ def test_conform_and_diff(run: Run, tmp_path: Path) -> None:
     assert told["divergence"]["line"] == where + 1
 
 
+def test_a_suite_is_executed_or_says_what_was_not(run: Run, tmp_path: Path) -> None:
+    suite = tmp_path / "all.suite"
+    code, told = run.json("explore", "--nodes", 1, "--holders", 1, "--emit", suite)
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["suite"]["transitions"] > 0
+    code, told = run.json("conform", "--suite", suite, "--target", "reference")
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["suite"]["executed"] == told["suite"]["planned"] == told["steps"]
+    suite.write_text("{}")
+    assert run("conform", "--suite", suite)[0] == 2
+
+
 def test_replay(run: Run) -> None:
     for target in ("model", "impl"):
         code, told = run.json("replay", "window-under-a-pin", "--target", target)
