@@ -113,6 +113,8 @@ def try_mutant(candidate: Mutant, policy: Policy, components: tuple[Component, .
             found[result.verdict].append(result.id)
             if result.verdict == "failed":
                 break
+        if found["failed"]:
+            break
     return Trial(candidate.id, policy, components, *(tuple(found[v]) for v in ("proved", "failed", "unknown")))
 
 
