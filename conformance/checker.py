@@ -102,7 +102,7 @@ class Checker:
             found = [] if outcome else [self._forbidden(event, name, args, outcome)]
             if found and not self._follow(name, args):
                 return found
-            touched = outcome.touched
+            touched = set(event.post) if found else outcome.touched
         changed = self._compare(event, touched, found)
         if event.slots or (changed and self._slots):
             self._book(event, changed, found)

@@ -70,10 +70,12 @@ class TraceReader:
             raise BadTrace(f"{path} cannot be opened: {error.strerror}", 0) from None
         first = self._file.readline(_LINE)
         if not first.strip():
+            self._file.close()
             raise BadTrace("there is no header", 1)
         try:
             self.header = msgspec.json.decode(first, type=Header)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._file.close()
             raise BadTrace(f"no header of a trace: {error}", 1) from None
 
     def __iter__(self) -> Iterator[Event]:
