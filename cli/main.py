@@ -35,7 +35,10 @@ app = typer.Typer(
 def show_version(wanted: bool) -> None:
     """Print the version and leave."""
     if wanted:
-        out.print(metadata.version("pinproof"))
+        try:
+            out.print(metadata.version("pinproof"))
+        except metadata.PackageNotFoundError:
+            out.print("not installed: run from a checkout")
         raise typer.Exit
 
 
