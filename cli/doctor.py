@@ -123,15 +123,15 @@ def _cuda() -> Iterator[Finding]:
 
 
 def _targets() -> Iterator[Finding]:
-    try:
-        targets = importlib.import_module("pinproof.conformance.targets")
-        listing = targets.available
-    except (ImportError, AttributeError):
-        return
-    for row in listing():
-        ready = bool(getattr(row, "ready", True))
-        fix = "" if ready else str(getattr(row, "fix", "") or f"pinproof targets install {row.name}")
-        yield Finding(f"target {row.name}", "ok" if ready else "optional", str(row.words), fix)
+    from ..conformance.registry import KNOWN
+    from ..conformance.sglang.environment import RELEASES
+    from .targets import release_row, row_of
+
+    for row in [*map(row_of, (name for name in KNOWN if name == name.lower())), *map(release_row, RELEASES)]:
+        words, _, fix = str(row["reason"]).partition(": ")
+        health: Health = "ok" if row["available"] else "optional"
+        fix = fix if fix.startswith("pinproof") else ""
+        yield Finding(row["target"], health, "ready" if row["available"] else words if fix else row["reason"], fix)
 
 
 def _tool(name: str, programs: tuple[str, ...], needed_for: str, fix: str) -> Finding:

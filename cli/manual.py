@@ -10,7 +10,6 @@ import typer
 from typer.models import ArgumentInfo
 
 from ..view.catalogue import EXIT_CODES
-from . import schemas
 from .manual_rules import cell, exit_codes, mutants, properties
 from .manual_traces import event_page, worker
 
@@ -21,7 +20,6 @@ def pages(app: typer.Typer) -> dict[str, str]:
     """The pages of the reference by file name, and the man page."""
     return {
         "reference/verbs.md": NOTE + verbs(app),
-        "reference/json.md": NOTE + schemas.page(),
         "reference/events.md": NOTE + event_page(),
         "reference/worker.md": NOTE + worker(),
         "reference/properties.md": NOTE + properties(),

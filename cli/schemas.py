@@ -132,6 +132,33 @@ VERIFY = record(
     }
 )
 
+SHOW = record(
+    {
+        "verdict": VERDICT,
+        "file": told({"type": ["string", "null"]}, "what was written"),
+        "characters": COUNT,
+        "steps": told(COUNT, "of the whole source"),
+        "kept": told(COUNT, "steps on the page"),
+        "violations": listing({"type": "object"}, "step, kind, rule, words, conjunct, facts, differences, source"),
+    }
+)
+EXPLAIN = record(
+    {"verdict": VERDICT},
+    {
+        "entry": told({"type": "object"}, "id, kind, words, and lists of lines: source, formula, modelled, tested, …"),
+        "ids": told({"type": "object"}, "every id by kind, where none was asked for"),
+    },
+)
+DOCTOR = record(
+    {
+        "verdict": VERDICT,
+        "findings": listing(
+            record({"name": TEXT, "health": {"enum": ["ok", "optional", "missing"]}, "words": TEXT}, {"fix": TEXT}),
+            "fix: the command that makes it right",
+        ),
+    }
+)
+
 SCHEMAS: Mapping[str, Schema] = {
     "verify": VERIFY,
     "prove": PROVE,
@@ -141,6 +168,9 @@ SCHEMAS: Mapping[str, Schema] = {
     "replay": REPLAY,
     "diff": DIFF,
     "targets": TARGETS,
+    "show": SHOW,
+    "explain": EXPLAIN,
+    "doctor": DOCTOR,
 }
 
 
