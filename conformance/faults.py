@@ -146,7 +146,11 @@ FAULTS: dict[str, Fault] = {
             "ack-clears-anothers-pin",
             "The ack of a load-back clears all pins on its path, those of other load-backs too.",
             "InferenceX #2704",
-            _one("load_back:finish_load_back", "if member.load_back_pending_id == receipt.id", "if member.load_back_pending_id"),
+            _one(
+                "load_back:finish_load_back",
+                "if member.load_back_pending_id == receipt.id",
+                "if member.load_back_pending_id",
+            ),
             single_actions=True,
         ),
         Fault(
@@ -181,7 +185,9 @@ FAULTS: dict[str, Fault] = {
             "read-without-fence",
             "A request reads its locked path without waiting for load-backs under way.",
             "SGLang #29819",
-            _one("requests:unarrived", "if (source := walker.device[FULL].pending) is not None:", "if (source := None):"),
+            _one(
+                "requests:unarrived", "if (source := walker.device[FULL].pending) is not None:", "if (source := None):"
+            ),
         ),
         Fault(
             "insert-frees-copy-targets",
@@ -217,7 +223,9 @@ FAULTS: dict[str, Fault] = {
             "duplicate-lost",
             "The ack of a load-back does not track what it has made a duplicate.",
             "SGLang #33777",
-            _one("load_back:finish_load_back", "for member in pinned if core.write_back else path:", "for member in ():"),
+            _one(
+                "load_back:finish_load_back", "for member in pinned if core.write_back else path:", "for member in ():"
+            ),
         ),
         Fault(
             "host-lock-leaked-on-abort",
@@ -251,7 +259,9 @@ FAULTS: dict[str, Fault] = {
             "anchor-not-locked",
             "A load-back does not host-lock its anchor before room is made for it.",
             "SGLang #27631",
-            _one("load_back:begin_load_back", "if not node.on_device:\n        lock_seat", "if False:\n        lock_seat"),
+            _one(
+                "load_back:begin_load_back", "if not node.on_device:\n        lock_seat", "if False:\n        lock_seat"
+            ),
         ),
         Fault(
             "pins-under-every-policy",

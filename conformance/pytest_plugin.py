@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options."""
     group = parser.getgroup("pinproof", "conformance to the ownership protocol of tiered KV caches")
-    group.addoption("--pinproof-target", default=None, metavar="TARGET", help="Check this target: impl, sglang:VERSION, …")
+    group.addoption(
+        "--pinproof-target", default=None, metavar="TARGET", help="Check this target: impl, sglang:VERSION, …"
+    )
     group.addoption("--pinproof-policy", default="all", help="A write policy, or all.")
     group.addoption("--pinproof-components", default="all", help="A component set such as full+swa, or all.")
     group.addoption("--pinproof-steps", type=int, default=1000, help="Operations for each policy and component set.")
@@ -81,7 +83,9 @@ class ConformanceItem(pytest.Item):
             if result.scenario is not None:
                 lines += ["shortest run:", *(f"  {op.name} {op.args}" for op in result.scenario.op)]
                 lines += [f"  {step.action} {step.args}" for step in result.scenario.step]
-            raise ConformanceFailure("\n".join([f"{result.target} does not conform", *lines, f"again: {result.reproduce}"]))
+            raise ConformanceFailure(
+                "\n".join([f"{result.target} does not conform", *lines, f"again: {result.reproduce}"])
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The report alone, without our traceback."""

@@ -139,7 +139,9 @@ class Session:
         if self._renamed is not None:
             self._renamed.update(((_kind(k), args[k]), made) for k, made in names.items() if k in args)
         if self._keep_log and (result.get("steered") or answer.crashed):
-            self.log.append(operation("act", action=action, args={**args, **({} if self._renamed is not None else names)}))
+            self.log.append(
+                operation("act", action=action, args={**args, **({} if self._renamed is not None else names)})
+            )
         return answer
 
     def _parameters(self, action: str) -> tuple[Parameter, ...]:

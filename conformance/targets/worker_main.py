@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from ..errors import ConformanceError
 from .base import Answer, Configuration, Problem, Target, refused
 
 
@@ -53,7 +54,7 @@ def answer(target: Target, request: dict[str, Any]) -> Answer:
 def _configure(target: Target, args: dict[str, Any]) -> Answer:
     try:
         reply = target.configure(msgspec.convert(args, Configuration))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ConformanceError) as error:
         return Answer(False, None, Problem("ArgumentError", str(error)))
     if reply.ok:
         reply.result = msgspec.to_builtins(target.capabilities)

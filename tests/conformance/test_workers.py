@@ -65,6 +65,7 @@ def test_a_worker_that_cannot_be_started_is_reported() -> None:
     answer = target.configure(Configuration())
     assert answer.error is not None
     assert "cannot be started" in answer.error.message
+    target.close()
 
 
 def answers(*requests: object) -> list[dict[str, object]]:
