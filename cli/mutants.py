@@ -37,7 +37,9 @@ def as_json(report: MutationReport) -> dict[str, Any]:
         "verdict": report.verdict,
         "total": report.total,
         "killed": report.killed,
-        "survivors": [{"mutant": t.mutant, "instance": t.instance, "unknown": list(t.unknown)} for t in report.survivors],
+        "survivors": [
+            {"mutant": t.mutant, "instance": t.instance, "unknown": list(t.unknown)} for t in report.survivors
+        ],
         "seconds": round(report.seconds, 3),
     }
 

@@ -12,7 +12,9 @@ from ..model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of text.")]
 Seed = Annotated[int, typer.Option("--seed", help="The only source of randomness.")]
 PolicyOption = Annotated[str, typer.Option("--policy", help=f"{', '.join(POLICIES)}, or all.")]
-ComponentsOption = Annotated[str, typer.Option("--components", help="full, full+swa, full+mamba, full+swa+mamba, or all.")]
+ComponentsOption = Annotated[
+    str, typer.Option("--components", help="full, full+swa, full+mamba, full+swa+mamba, or all.")
+]
 TargetOption = Annotated[str, typer.Option("--target", help="What is checked; `pinproof targets` lists them.")]
 
 

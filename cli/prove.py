@@ -104,4 +104,6 @@ def show(report: Report, again: RecheckReport | None, export: Path | None, files
         agreed = len(again.with_agreement("agrees"))
         out.print(f"cvc5 agrees on {agreed:,} of {len(again.results):,}, {again.seconds:.1f} s")
     total = len(report.results)
-    verdict_line(verdict_of(report, again), f"{total:,} obligations, {len(report.instances)} instances, {report.seconds:.1f} s")
+    verdict_line(
+        verdict_of(report, again), f"{total:,} obligations, {len(report.instances)} instances, {report.seconds:.1f} s"
+    )
