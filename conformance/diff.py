@@ -1,4 +1,7 @@
-"""The first divergence of two traces, or of one trace and the protocol. Streams: memory does not grow with the traces."""
+"""The first divergence of two traces, or of one trace and the protocol.
+
+Both are streams: memory does not grow with them.
+"""
 
 from __future__ import annotations
 

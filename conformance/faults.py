@@ -1,11 +1,10 @@
 """Faults that are patched into the cache, one at a time: what a checker that finds nothing must be tried on.
 
-A fault is an edit of the cache's source, as a careless change would make it; most of them are changes that somebody did
-make somewhere. An edit that no longer applies raises, so that no fault is thought to have been found that was not there.
+A fault is an edit of the cache's source, as a careless change would make it; most of them are changes that somebody
+did make somewhere. An edit that no longer applies raises, so that no fault counts as found that was not there.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import inspect

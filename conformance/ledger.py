@@ -37,7 +37,8 @@ class Ledger:
                     continue
                 self._count(had, pool, -1)
                 if had != owner:
-                    yield f"{tier} {component} slot {slot} is freed for {owner[0]} {owner[1]}, and is {had[0]} {had[1]}'s"
+                    name = f"{tier} {component} slot {slot}"
+                    yield f"{name} is freed for {owner[0]} {owner[1]}, and is {had[0]} {had[1]}'s"
             return
         for slot in slots:
             had = owners.get(slot)

@@ -1,4 +1,4 @@
-"""Targets by name: `impl[:threads|cuda]`, `reference`, `sglang:VERSION[:python|rust]`, each also in a process of its own."""
+"""Targets by name: `impl[:threads|cuda]`, `reference`, `sglang:VERSION[:python|rust]`, and any worker process."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def steps_of(policy: Policy, components: Sequence[Component], run: Sequence[Oper
         outcome = machine.step(each.args["action"], args)
         if outcome.verdict == "senseless":
             continue
-        names = {k: "root" if k != "holder" and not v else f"{'h' if k == 'holder' else 'n'}{v}" for k, v in args.items()}
+        names = {k: f"h{v}" if k == "holder" else f"n{v}" if v else "root" for k, v in args.items()}
         steps.append(Step(each.args["action"], names, outcome.verdict))
     return steps
 

@@ -211,7 +211,7 @@ class Session:
 
     # Ends
     def finish(self) -> None:
-        """Let go of everything and let all copies end; afterwards nothing may be held, and after a reset no slot be out."""
+        """Let go of everything, let all copies end: nothing may be held then, and no slot be out after a reset."""
         self._keep_log = False
         for _ in range(60):
             if self.over or not self.situation.among("operation"):

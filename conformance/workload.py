@@ -245,7 +245,8 @@ class Mooncake(_Serving):
         pages = max(64, 2 * longest)
         self.configuration = Configuration(
             policy, components, page_size=self.page, device_pages=pages, host_pages=2 * pages,
-            mamba_device_pages=max(16, pages // 8), mamba_host_pages=max(16, pages // 4), window=4 * self.page, seed=seed,
+            mamba_device_pages=max(16, pages // 8), mamba_host_pages=max(16, pages // 4), window=4 * self.page,
+            seed=seed,
         )  # fmt: skip
 
     def _lines(self) -> Iterator[_Line]:

@@ -37,7 +37,8 @@ def asked(name: str, most: int | None = None) -> Callable[[Any], bool]:
     """A precondition: that operation was asked for before; with `most`, not more often than that."""
 
     def count(self: Any) -> bool:
-        times = sum(each.name == name for each in self.session.log)
+        log: list[Operation] = self.session.log
+        times = sum(each.name == name for each in log)
         return times > 0 if most is None else times < most
 
     return count
@@ -62,7 +63,13 @@ class Conformance(RuleBasedStateMachine):
 
     session: Session
 
-    @initialize(page=st.integers(1, 2), device=st.integers(5, 9), host=st.integers(4, 9), window=st.integers(1, 4), warm=st.booleans())
+    @initialize(
+        page=st.integers(1, 2),
+        device=st.integers(5, 9),
+        host=st.integers(4, 9),
+        window=st.integers(1, 4),
+        warm=st.booleans(),
+    )
     def start(self, page: int, device: int, host: int, window: int, warm: bool) -> None:
         """A fresh target with little memory; a warm one has been used, and has only host copies."""
         configuration = Configuration(
@@ -262,4 +269,4 @@ def run_suite(
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(machine(target, policy, components), settings=profile)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine(target, policy, components), settings=profile)

@@ -32,9 +32,10 @@ from .steering import NotSteerable, Steering
 DECLINED = (Refused, OutOfDeviceSlots, OutOfHostMemory)
 MISTAKEN = (BadArgument, BadConfig, BadTokens, StaleReceipt, UnknownNode)
 OPERATIONS = (
-    "match lock unlock release_window forward insert backup load_back begin_load_back commit_load_back evict "
-    "evict_host reclaim prefetch finish_prefetch storage_backup poll fail abort wait reset audit read"
-).split()
+    "match", "lock", "unlock", "release_window", "forward", "insert", "backup", "load_back", "begin_load_back",
+    "commit_load_back", "evict", "evict_host", "reclaim", "prefetch", "finish_prefetch", "storage_backup", "poll",
+    "fail", "abort", "wait", "reset", "audit", "read",
+)  # fmt: skip
 
 
 class ImplTarget:
@@ -118,10 +119,8 @@ class ImplTarget:
         except MISTAKEN as error:
             problem = Problem("ArgumentError", f"{type(error).__name__}: {error}")
         except TypeError as error:
-            if f"_{name}()" not in str(error):
-                problem = self._crash(error)
-            else:
-                problem = Problem("ArgumentError", str(error))
+            ours = f"_{name}()" in str(error)
+            problem = Problem("ArgumentError", str(error)) if ours else self._crash(error)
         except Exception as error:
             problem = self._crash(error)
         return Answer(problem is None, result, problem, self._told())

@@ -41,7 +41,7 @@ class Steering:
         self._handed: dict[Prefetch, list[Node]] = {}
 
     def act(self, name: str, args: dict[str, int]) -> dict[str, Any]:
-        """Do one action. The answer's `names` gives the ids of what is new, `outcome` whether it was done or refused."""
+        """Do one action. `names` of the answer are the ids of what is new, `outcome` is "done" or "refused"."""
         action, _, component = name.partition(".")
         method: Callable[..., Names | None] | None = getattr(self, f"_do_{action}", None)
         if method is None:

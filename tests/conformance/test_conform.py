@@ -57,7 +57,8 @@ def test_the_driver_reaches_every_action() -> None:
     never = {
         "insert_leaf", "unevict", "attach_aux", "split", "lock", "unlock", "forward", "release_window", "begin_backup",
         "backup_aux", "ack_backup", "fail_backup", "demote", "delete_leaf", "begin_load_back", "commit_load_back",
-        "ack_load_back", "fail_load_back", "refuse_load_back", "abort_load_back", "reclaim_duplicate", "evict_host_leaf",
+        "ack_load_back",
+        "fail_load_back", "refuse_load_back", "abort_load_back", "reclaim_duplicate", "evict_host_leaf",
         "evict_device_aux", "evict_host_aux", "begin_prefetch", "complete_prefetch", "insert_host", "attach_host_aux",
         "end_prefetch", "begin_storage_backup", "ack_storage_backup", "fail_storage_backup", "reset", "demote refused",
         "reset refused", "reclaim_duplicate refused", "evict_host_leaf refused",

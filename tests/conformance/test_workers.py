@@ -78,7 +78,9 @@ def answers(*requests: object) -> list[dict[str, object]]:
 def test_the_server_answers_whatever_comes() -> None:
     insert = {"op": "act", "id": 3, "action": "insert_leaf", "args": {"parent": 0, "leaf": 1}}
     configure = {"op": "configure", "id": 2, "policy": "write_back"}
-    told = answers({"op": "audit", "id": 1}, configure, insert, {"op": "batch", "id": 4, "requests": [insert]}, b"?\n", {})
+    told = answers(
+        {"op": "audit", "id": 1}, configure, insert, {"op": "batch", "id": 4, "requests": [insert]}, b"?\n", {}
+    )
     assert [a["ok"] for a in told] == [False, True, True, True, False, False]
     assert told[2]["events"] == [
         {"seq": 0, "action": "insert_leaf", "args": {"parent": 0, "leaf": 1}, "outcome": "done",

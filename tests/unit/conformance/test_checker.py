@@ -14,7 +14,9 @@ def feed(checker: Checker, *rows: tuple[Any, ...]) -> list[Violation]:
     """Events as (action, args, post, slots, reason): a reason makes it refused."""
     found: list[Violation] = []
     for row in rows:
-        action, args, post, slots, reason = (*row, {}, {}, [], "")[:5] if len(row) == 1 else (*row, *({}, [], "")[len(row) - 2 :])
+        action, args, post, slots, reason = (
+            (*row, {}, {}, [], "")[:5] if len(row) == 1 else (*row, *({}, [], "")[len(row) - 2 :])
+        )
         raw = {"seq": checker.events, "action": action, "args": args, "outcome": "refused" if reason else "done"}
         found += checker.check(convert_event({**raw, "reason": reason, "slots": slots, "post": post}))
     return found
@@ -72,7 +74,9 @@ def test_a_refusal_for_want_of_slots_is_held_to_the_ledger(needed: str, kinds: l
 
 def test_a_wrong_field_is_found() -> None:
     found = feed(Checker("write_back"), LEAF, BACKUP, ("ack_backup", {"holder": 5}, {"1": {"full": "DH"}}))
-    assert [(v.kind, v.node, v.field, v.expected, v.observed) for v in found] == [("refinement", 1, "duplicate", True, False)]
+    assert [(v.kind, v.node, v.field, v.expected, v.observed) for v in found] == [
+        ("refinement", 1, "duplicate", True, False)
+    ]
 
 
 def test_a_node_that_is_not_shown_is_found() -> None:
@@ -117,7 +121,12 @@ SLOTS = {
 @pytest.mark.parametrize("what", SLOTS)
 def test_slots_have_one_owner(what: str) -> None:
     first = (*LEAF, [["take", "device", "full", [0], ["node", 1]]])
-    second = ("insert_leaf", {"parent": 0, "leaf": 2}, {"2": {"full": "D"}}, [["take", "device", "full", [1], ["node", 2]], SLOTS[what]])
+    second = (
+        "insert_leaf",
+        {"parent": 0, "leaf": 2},
+        {"2": {"full": "D"}},
+        [["take", "device", "full", [1], ["node", 2]], SLOTS[what]],
+    )
     assert {v.kind for v in feed(Checker("write_back"), first, second)} == {"accounting"}
 
 

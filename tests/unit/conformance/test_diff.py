@@ -41,7 +41,11 @@ def alter(event: dict[str, Any], rng: random.Random) -> str:
 def test_a_single_altered_field_is_found(edited: Edit, recording: Path, seed: int) -> None:
     rng = random.Random(seed)
     lines = recording.read_text().splitlines()
-    candidates = [n for n, line in enumerate(lines) if n and any(s and i != "0" for i, s in json.loads(line).get("post", {}).items())]
+    candidates = [
+        n
+        for n, line in enumerate(lines)
+        if n and any(s and i != "0" for i, s in json.loads(line).get("post", {}).items())
+    ]
     at = rng.choice(candidates)
     event = json.loads(lines[at])
     field = alter(event, rng)

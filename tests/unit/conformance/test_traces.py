@@ -50,7 +50,10 @@ def test_a_last_line_that_was_cut_off_is_reported(edited: Edit) -> None:
 
 BROKEN = {
     "not JSON": (lambda line: line[:-5] + "\n", "line 4"),
-    "an unknown outcome": (lambda line: line.replace('"done"', '"perhaps"').replace('"refused"', '"perhaps"'), "outcome"),
+    "an unknown outcome": (
+        lambda line: line.replace('"done"', '"perhaps"').replace('"refused"', '"perhaps"'),
+        "outcome",
+    ),
     "a gap": (lambda line: line.replace('"seq":2', '"seq":3'), "seq is 3, and 2 would be next"),
     "an unknown field": (lambda line: re.sub(r'"post":\{"(\d+)":\{', r'"post":{"\1":{"colour":1,', line), "colour"),
     "a node that is no number": (lambda line: re.sub(r'"post":\{"\d+"', '"post":{"x"', line), "line 4"),
