@@ -19,7 +19,7 @@ from ..conformance.replay import replay
 from ..model.errors import BadArgument
 from ..view import markdown, page, perfetto, sarif, terminal
 from ..view.source import tell
-from ..view.sources import open_source
+from ..view.sources import from_two_traces, open_source
 from ..view.story import Story
 from .options import Json, policies
 from .report import Tick, Verdict, finish, out, progress, verdict_line
@@ -38,6 +38,7 @@ def show(
         Path | None, typer.Option("--output", "-o", help="File to write; its ending chooses the format.")
     ] = None,
     form: Annotated[str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}, whatever the ending.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another trace: show where the two part.")] = None,
     target: Annotated[str | None, typer.Option(help="Replay a scenario on this target and show what it does.")] = None,
     policy: Annotated[str | None, typer.Option(help="Of the policies that a scenario names, this one.")] = None,
     judged: Annotated[bool, typer.Option("--judge/--no-judge", help="Hold the events to the protocol.")] = True,
@@ -54,7 +55,7 @@ def show(
     path = find(source)
     chosen = format_of(output, form)
     with progress("reading", quiet=json) as tick, trace_of(path, target, policy) as trace:
-        opened = open_source(trace, judged=judged)
+        opened = from_two_traces(trace, against) if against is not None else open_source(trace, judged=judged)
         opened.events = counted(opened.events, tick)
         told = tell(opened, budget=int(megabytes * 1_000_000))
     written = output or (None if form and form != "html" else Path(path.stem + ".html"))

@@ -26,6 +26,7 @@ TITLES: Mapping[str, str] = {
     "accounting": "The slots do not add up",
     "bytes": "A page does not hold its bytes",
     "crash": "The target ended",
+    "divergence": "Two traces part here",
     "property": "A property of the protocol does not hold",
     "promise": "A step of the protocol breaks its promise",
     "never": "An assertion fires",
@@ -68,6 +69,11 @@ class Violation:
     def title(self) -> str:
         """What kind of thing went wrong."""
         return TITLES.get(self.kind, "A rule is broken")
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Whose the expected and the observed values of its differences are."""
+        return ("the other trace", "this trace") if self.kind == "divergence" else ("the protocol", "the target")
 
     @property
     def nodes(self) -> tuple[int, ...]:

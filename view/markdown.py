@@ -46,7 +46,7 @@ def story(told: Story) -> str:
     if violation.source:
         lines.append(f"* **From** {escape(violation.source)}")
     if violation.differences:
-        lines += ["", "| node | field | protocol says | target says |", "|---|---|---|---|"]
+        lines += ["", f"| node | field | {' | '.join(violation.sides)} |", "|---|---|---|---|"]
         for d in violation.differences[:20]:
             lines.append(f"| {d.node} | {escape(d.field)} | {escape(d.expected)} | {escape(d.observed)} |")
     if step is not None:

@@ -66,8 +66,9 @@ def message_of(violation: Violation) -> str:
     parts = [f"{violation.words}."]
     if violation.facts:
         parts.append("But " + "; ".join(fact.words for fact in violation.facts) + ".")
+    one, other = violation.sides
     for d in violation.differences[:4]:
-        parts.append(f"Node {d.node}, {d.field}: the protocol says {d.expected}, the target {d.observed}.")
+        parts.append(f"Node {d.node}, {d.field}: {one} says {d.expected}, {other} {d.observed}.")
     return " ".join(parts)
 
 

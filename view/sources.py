@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ..conformance.checker import Checker
+from ..conformance.diff import diff
 from ..conformance.errors import BadScenario, BadTrace
 from ..conformance.events import Event
 from ..conformance.scenario import load
 from ..conformance.trace import TraceReader
 from ..model.errors import BadArgument
-from .judge import Judge
+from .judge import Difference, Judge, Replay, Violation
 from .reports import from_counterexample, from_exploration, from_itf, from_scenario, from_steps
 from .source import Source
+from .why import Fact
 
 
 def open_source(path: Path, *, judged: bool = True) -> Source:
@@ -66,6 +68,31 @@ def from_trace(path: Path, *, judged: bool = True) -> Source:
     source = Source(path.stem, header.components, (), judge, dict(about))
     source.reproduce = header.reproduce or f"pinproof diff {path.name}"
     source.events = _until_it_ends(reader, source)
+    return source
+
+
+def from_two_traces(a: Path, b: Path) -> Source:
+    """Trace `a`, with the first event at which `b` parts from it.
+
+    Raises:
+        BadArgument: one of them cannot be read.
+    """
+    try:
+        found = diff(a, b).divergence
+    except BadTrace as error:
+        raise BadArgument(f"{a.name} and {b.name}: {error}") from error
+    source = from_trace(a, judged=True)
+    source.title = f"{a.stem} and {b.stem}"
+    source.reproduce = f"pinproof diff {a.name} {b.name}"
+    if source.judge is not None:
+        source.judge = Replay(source.judge.machine)
+    if found is not None:
+        differences = tuple(Difference(f.node, f.field, f.b, f.a) for f in found.fields if f.node is not None)
+        sides = [Fact(f"{name} has {told or 'ended'}") for name, told in ((a.name, found.a), (b.name, found.b))]
+        own = [Fact(f"{f.field}: {f.a} and {f.b}") for f in found.fields if f.node is None]
+        words = found.words or "both traces tell the same"
+        rule = found.rule or "divergence"
+        source.reported[found.seq] = Violation("divergence", rule, words, "", (*sides, *own), differences)
     return source
 
 

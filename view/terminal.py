@@ -58,8 +58,9 @@ def breach(violation: Violation, step: Step | None = None) -> RenderableType:
     if violation.conjunct:
         rows.append(("false", violation.conjunct))
     rows += [("because" if i == 0 else "", fact.words) for i, fact in enumerate(violation.facts)]
+    one, other = violation.sides
     for d in violation.differences[:12]:
-        rows.append(("differs", f"node {d.node}, {d.field}: the protocol says {d.expected}, the target {d.observed}"))
+        rows.append(("differs", f"node {d.node}, {d.field}: {one} says {d.expected}, {other} {d.observed}"))
     if len(violation.differences) > 12:
         rows.append(("", f"… and {len(violation.differences) - 12} more"))
     if violation.source:

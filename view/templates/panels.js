@@ -121,7 +121,7 @@ function drawBreach(host, which, go, toggle) {
   ];
   if (v.differences.length) {
     const rows = v.differences.map((d) => el("tr", {}, el("th", { scope: "row" }, `node ${d.node}`), el("td", {}, d.field), el("td", { class: "is" }, d.expected), el("td", { class: "was" }, d.observed)));
-    parts.push(el("div", { class: "scroll" }, el("table", { class: "differences" }, el("thead", {}, el("tr", {}, ["Node", "Field", "Protocol says", "Target says"].map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows))));
+    parts.push(el("div", { class: "scroll" }, el("table", { class: "differences" }, el("thead", {}, el("tr", {}, ["Node", "Field", ...(v.kind === "divergence" ? ["The other trace", "This trace"] : ["Protocol says", "Target says"])].map((h) => el("th", { scope: "col" }, h)))), el("tbody", {}, rows))));
   }
   host.replaceChildren(...parts.filter(Boolean));
 }

@@ -17,7 +17,7 @@ from pinproof.proofs.itf import to_itf
 from pinproof.view.page import render
 from pinproof.view.reports import from_scenario
 from pinproof.view.source import tell
-from pinproof.view.sources import from_json, open_source
+from pinproof.view.sources import from_json, from_two_traces, open_source
 
 SCENARIOS = [file.name.removesuffix(".toml") for file in shipped()]
 
@@ -121,3 +121,55 @@ def test_itf_is_read_back(tmp_path: Path) -> None:
     assert (told.title, len(told.steps), told.at) == ("early", len(trace), len(trace) - 1)
     assert told.violation is not None
     assert told.violation.rule.startswith("reclaim_duplicate/")
+
+
+def test_two_traces_part_where_they_first_differ(tmp_path: Path) -> None:
+    header = '{"trace":"pinproof/1","policy":"write_back","components":["full"]}'
+    row = '{{"seq":{},"action":"{}","args":{},"outcome":"done","post":{{"1":{}}}}}'
+    born = row.format(0, "insert_leaf", '{"parent":0,"leaf":1}', '{"full":"D"}')
+    files = []
+    for name, action, state in (("a", "begin_backup", '{"full":"Dh"}'), ("b", "begin_backup", '{"full":"DH"}')):
+        args = '{"node":1,"top":1,"holder":1}'
+        files.append(tmp_path / f"{name}.ndjson")
+        files[-1].write_text("\n".join([header, born, row.format(1, action, args, state)]) + "\n")
+    told = tell(from_two_traces(*files))
+    assert told.at == 1
+    assert told.violation is not None
+    assert told.violation.title == "Two traces part here"
+    assert [(d.node, d.field, d.expected, d.observed) for d in told.violation.differences] == [(1, "full", "DH", "Dh")]
+    assert tell(from_two_traces(files[0], files[0])).violation is None
+
+
+def test_itf_is_as_its_description_says() -> None:
+    """Apalache's ADR 015: `#meta`, `params`, `vars`, `states`; every state has every variable; sets, maps and tuples
+    are objects of one key.
+    """
+    trace: Any = exploration("reclaim-ignores-pin")["explorations"][0]["violation"]["trace"]
+    told = json.loads(json.dumps(to_itf(instance("write_back", ("full",)), trace, description="<b>`\n" * 1000)))
+    assert told["#meta"]["format"] == "ITF"
+    assert set(told) <= {"#meta", "params", "vars", "states", "loop"}
+    assert told["states"]
+    for number, state in enumerate(told["states"]):
+        assert state["#meta"]["index"] == number
+        assert set(told["vars"]) == set(state) - {"#meta"}
+        for value in state.values():
+            expression(value)
+
+
+def expression(value: Any) -> None:
+    """One of the expressions of ITF."""
+    match value:
+        case bool() | str() | int():
+            assert not isinstance(value, int) or abs(value) < 2**53
+        case list():
+            for inner in value:
+                expression(inner)
+        case dict():
+            special = [key for key in value if key.startswith("#")]
+            assert special in ([], ["#meta"], ["#bigint"], ["#tup"], ["#set"], ["#map"], ["#unserializable"])
+            for key, inner in value.items():
+                if key == "#map":
+                    assert all(len(pair) == 2 for pair in inner)
+                expression(inner)
+        case _:
+            raise AssertionError(value)
