@@ -8,7 +8,7 @@ import pytest
 from pinproof.conformance.conform import conform
 from pinproof.conformance.diff import diff
 from pinproof.conformance.errors import BadWorkload, UnknownTarget
-from pinproof.conformance.suites.stateful import run_suite
+from pinproof.conformance.suites import run_suite
 from pinproof.conformance.workload import Mooncake
 from pinproof.model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy
 

@@ -7,7 +7,7 @@ from pinproof.conformance import faults
 from pinproof.conformance.conform import ConformResult, conform
 from pinproof.conformance.faults import FAULTS, Edit, Fault, FaultDoesNotApply, injected
 from pinproof.conformance.replay import replay
-from pinproof.conformance.suites.stateful import NotConforming, run_suite
+from pinproof.conformance.suites import NotConforming, run_suite
 
 STEPS, SEEDS = 300, 40
 

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from ...model.vocabulary import Component, Policy
-from ..driver import FAULTS
-from ..registry import open_target
-from ..scenario import Scenario, from_run
-from ..session import Session
-from ..situation import Operation, Pick
-from ..targets.base import Configuration, Target
-from ..violation import Violation
+from ..model.vocabulary import Component, Policy
+from .driver import FAULTS
+from .registry import open_target
+from .scenario import Scenario, from_run
+from .session import Session
+from .situation import Operation, Pick
+from .targets.base import Configuration, Target
+from .violation import Violation
 
 Opener = Callable[[], Target]
 index = st.integers(0, 7)

@@ -1,1 +1,0 @@
-"""Stateful suites: a target's public operations as rules for Hypothesis, faults among them."""
