@@ -143,6 +143,14 @@ MUTANTS: tuple[Mutant, ...] = (
         WITH_AUX,
     ),
     Mutant(
+        "nothing-loaded-although-there-was-something",
+        12,
+        "SGLang #35931",
+        "a load-back is answered with nothing although host copies are there",
+        "refuse_load_back.necessity.commit_load_back-is-impossible",
+        (Without("refuse_load_back", guards=("FULL is on the device",)),),
+    ),
+    Mutant(
         "eviction-refuses-pinned-windows",
         12,
         "SGLang #36317",

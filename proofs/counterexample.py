@@ -22,7 +22,7 @@ from ..model.properties import Property
 from ..model.state import State
 from ..model.words import in_words, where
 from .inductive import Assume
-from .obligations import Kind, Obligation, Script, script, script_names
+from .obligations import REFUSES, Kind, Obligation, Script, script, script_names
 from .picture import Picture, picture
 from .symbolic import HOLDER_SORT, NODE_SORT, ROOT_TERM, Term, constant
 
@@ -189,7 +189,10 @@ class _Reading:
         if claim.kind in ("necessity", "promise", "never"):
             assert self.action is not None
             kind = "require" if claim.kind == "necessity" else claim.kind
-            guard = next(g for g in self.action.guards(kind) if g.name == claim.subject)
+            guard = next((g for g in self.action.guards(kind) if g.name == claim.subject), None)
+            if guard is None:
+                refused = REFUSES[self.action.name]
+                return "a refusal needs a reason", [f"{refused} with the same arguments is refused here too"]
             return guard.words, [_why(guard, self._called(args))]
         node = self._number(constant(Var("n", NODE), "!s"))
         if claim.kind == "failure":

@@ -21,6 +21,7 @@ from ..model.algebra import (
     And,
     Assign,
     Formula,
+    Freeze,
     Guard,
     Inherit,
     Not,
@@ -31,7 +32,7 @@ from ..model.algebra import (
 )
 from ..model.instance import Instance
 from ..model.protocol import Setting
-from ..model.vocabulary import PHASES, WRITE_THROUGH, busy, device_arrived, filling, host_arrived, reserved, stored
+from ..model.vocabulary import WRITE_THROUGH, busy, device_arrived, filling, host_arrived, reserved, stored
 from .inductive import Assume, at_constants, inductive_state, known, reading_of
 from .symbolic import ROOT_TERM, Reader, Reading, Run, State, Term, Truth, constant, initial_state
 
@@ -119,8 +120,14 @@ SECOND_LINE: Mapping[tuple[str, str, str], str] = {
 property keeps the danger away already. That this is so is an obligation, too: else the protection is a first line.
 """
 
+REFUSES: Mapping[str, str] = {"refuse_load_back": "commit_load_back"}
+"""Actions that are a refusal, and what they refuse with the same arguments: where one is allowed, the other is not."""
+
 FAILURES = frozenset({"fail_backup", "fail_load_back", "fail_storage_backup", "abort_load_back", "refuse_load_back"})
 """Actions by which an operation ends without having done what it was for."""
+
+ENDS = FAILURES | {"unlock", "ack_backup", "ack_load_back", "end_prefetch", "ack_storage_backup"}
+"""Actions by which an operation ends: afterwards it is idle and holds nothing."""
 
 
 def script_names(instance: Instance) -> tuple[str, ...]:
@@ -190,6 +197,9 @@ def _of_action(instance: Instance, action: Action, wanted: Wanted) -> Script:
         else:
             run.take(step)
     writer.oblige("vacuity", "happens", lambda: z3.BoolVal(True))
+    if action.name in REFUSES:
+        refused = instance.actions[REFUSES[action.name]]
+        writer.oblige("necessity", f"{refused.name} is impossible", lambda: z3.Not(_possible(refused, before, scope)))
     for rule, (names, claim) in zip(instance.properties, known(instance).claims, strict=True):
         changed = any(reading_of(run.state, name) is not reading_of(before, name) for name in names)
         put = partial(at_constants, rule, run.state) if changed else partial(_as_before, claim)
@@ -215,6 +225,17 @@ def _guard(writer: _Writer, instance: Instance, action: Action, guard: Guard, ru
     return holds
 
 
+def _possible(action: Action, state: State, scope: Mapping[str, Term]) -> Truth:
+    """Whether the action may be done in that state, with those arguments: an action decides before it acts."""
+    run, holds = Run(state, scope), []
+    for step in action.steps:
+        if isinstance(step, Freeze):
+            run.take(step)
+        elif isinstance(step, Guard) and step.kind in ("expect", "require", "reason"):
+            holds.append(run.read(step.formula))
+    return z3.And(*holds)
+
+
 def _as_before(claim: Truth) -> Truth:
     return claim
 
@@ -233,7 +254,7 @@ def _frame(
     own = [run.scope[q.var.name] for q in action.parameters if q.var.sort == HOLDER]
     fresh = [run.scope[q.var.name] for q in action.parameters if q.kind == "fresh"]
     changed = {s.relation.name for s in action.steps if isinstance(s, Assign | Inherit)}
-    if ends_an_operation(action):
+    if action.name in ENDS:
         (holder,) = own
         for relation in (r for r in instance.relations if r.sorts == (NODE, HOLDER)):
             yield "release", relation.name, lambda r=after[relation.name]: z3.Not(r(node, holder))  # type: ignore[misc]
@@ -269,12 +290,6 @@ def _only_less(before: Reading, after: Reading, node: Term) -> Truth:
 
 
 _NODE, _OTHER = Var("n", NODE), Var("other", HOLDER)
-
-
-def ends_an_operation(action: Action) -> bool:
-    """The action takes its holder out of a phase and into no other one."""
-    phases = [s for s in action.steps if isinstance(s, Assign) and s.relation in PHASES]
-    return any(not s.value for s in phases) and not any(s.value for s in phases)
 
 
 def _expected_of(parameter: Parameter, run: Run, scope: Mapping[str, Term]) -> Iterator[Truth]:

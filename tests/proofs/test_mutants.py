@@ -28,7 +28,7 @@ def test_a_mutant_is_killed_wherever_it_bites(identifier: str) -> None:
 
 def test_the_shapes_of_the_reports_are_covered() -> None:
     counts = Counter(m.shape for m in MUTANTS.values())
-    assert len(MUTANTS) == 71
+    assert len(MUTANTS) == 72
     assert set(SHAPES) - set(counts) == {11}
     assert all(m.report and "#" in m.report for m in MUTANTS.values())
 
@@ -118,6 +118,16 @@ def test_a_counterexample_is_smallest_and_plain_data() -> None:
     assert plain["before"]["parents"] == {1: 0}
     assert plain["before"]["facts"]["storage_reads"] == [[1, 1]]
     assert is_reached(example, faulty, lambda instance, goal: None) is None
+
+
+def test_a_refusal_without_a_reason_is_shown() -> None:
+    faulty = MUTANTS["nothing-loaded-although-there-was-something"].instance("write_back", ("full",))
+    example = find(faulty, "write_back/full/refuse_load_back.necessity.commit_load_back-is-impossible")
+    assert example is not None
+    assert example.words == "a refusal needs a reason"
+    machine = ReferenceMachine(instance("write_back", ("full",)))
+    machine.state = example.before.state(faulty.relations)
+    assert machine.step("commit_load_back", example.args)
 
 
 def test_what_holds_has_no_counterexample() -> None:

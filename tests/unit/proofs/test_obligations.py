@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from pinproof.model.algebra import HOLDER, NODE, Var, someone
+from pinproof.model.algebra import HOLDER, NODE, Assign, Var, someone
 from pinproof.model.errors import UnknownName
 from pinproof.model.instance import instance, instances
 from pinproof.model.machine import ReferenceMachine
-from pinproof.model.vocabulary import FULL, device, host, load_back_pending, request
+from pinproof.model.vocabulary import FULL, PHASES, device, host, load_back_pending, request
 from pinproof.model.words import in_words, steps_in_words
 from pinproof.proofs.counterexample import find
 from pinproof.proofs.obligations import (
+    ENDS,
     FAILURES,
     KINDS,
     SECOND_LINE,
     antecedents,
-    ends_an_operation,
     script,
     script_names,
     slug,
@@ -47,11 +47,12 @@ def test_failures_are_actions() -> None:
     assert set(instance("write_back", ("full",)).actions) >= FAILURES
 
 
-@pytest.mark.parametrize(
-    ("name", "ends"), [("ack_load_back", True), ("commit_load_back", False), ("unlock", True), ("lock", False)]
-)
-def test_what_ends_an_operation(name: str, ends: bool) -> None:
-    assert ends_an_operation(instance("write_back", ("full",)).actions[name]) is ends
+def test_ends_are_the_actions_that_leave_a_phase_for_no_other() -> None:
+    found = set()
+    for action in instance("write_back", ("full",)).actions.values():
+        values = {s.value for s in action.steps if isinstance(s, Assign) and s.relation in PHASES}
+        found |= {action.name} if values == {False} else set()
+    assert found == ENDS
 
 
 def test_antecedents() -> None:
