@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -126,19 +126,26 @@ def _against_trace(one: TraceReader, other: TraceReader, progress: Progress | No
     heads = tuple(_header_fields(one.header, other.header))
     if heads:
         return Divergence(-1, 1, None, None, heads, "header", "the traces were recorded under different settings"), 0
-    checker = Checker.of(one.header, after="resync")
     events = 0
     for left, right in zip_longest(one, other):
         events += left is not None
         if left is None or right is None or left != right:
             fields = tuple(_fields(left, right))
             if fields:
-                return _parting(checker, left, right, fields, one.line), events
-        assert left is not None
-        checker.check(left)
+                return _parting(_follow(one, events - (left is not None)), left, right, fields, one.line), events
         if progress is not None and not events % 5000:
             progress(events)
     return None, events
+
+
+def _follow(reader: TraceReader, events: int) -> Checker:
+    """A checker that has seen the first `events` events of a trace, which is read once more for it."""
+    checker = Checker.of(reader.header, after="resync")
+    again = TraceReader(reader.path)
+    for event in islice(again, events):
+        checker.check(event)
+    again.close()
+    return checker
 
 
 def _parting(
