@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..model.instance import instance
-from ..proofs import counterexample
+from ..proofs.counterexample import Counterexample, find
 from ..proofs.drawing import draw
 from ..proofs.prove import Report
 from ..proofs.prove import prove as run_proof
@@ -76,9 +76,18 @@ def as_json(report: Report, again: RecheckReport | None = None, exported: int = 
             "unknown": [r.id for r in again.with_agreement("unknown")],
             "seconds": round(again.seconds, 3),
         }
+    if row["failed"]:
+        examples = [example_of(identifier) for identifier in row["failed"][:SHOWN]]
+        row["counterexamples"] = [e.to_json() for e in examples if e is not None]
     if exported:
         row["exported"] = exported
     return row
+
+
+def example_of(obligation: str) -> Counterexample | None:
+    """The smallest counterexample to a failed obligation of the protocol."""
+    policy, components = obligation.split("/")[:2]
+    return find(instance(policy, tuple(components.split("+"))), obligation)  # type: ignore[arg-type]
 
 
 def show(report: Report, again: RecheckReport | None, export: Path | None, files: int) -> None:
@@ -91,8 +100,7 @@ def show(report: Report, again: RecheckReport | None, export: Path | None, files
         out.print(f"[dim]{policy} shares the proof of {shares}: it differs only in when it backs up[/]")
     failed = report.with_verdict("failed")
     for result in failed[:SHOWN]:
-        policy, components = result.id.split("/")[:2]
-        example = counterexample.find(instance(policy, tuple(components.split("+"))), result.id)  # type: ignore[arg-type]
+        example = example_of(result.id)
         out.print(f"\n[red]{result.id}[/]")
         if example is not None:
             out.print(draw(example), markup=False)

@@ -65,6 +65,9 @@ PROVE = record(
     },
     {
         "recheck": told({"type": "object"}, "the same with cvc5: verdict, obligations, disagrees, unknown, seconds"),
+        "counterexamples": listing(
+            {"type": "object"}, "of the first few failed obligations; `pinproof show` takes them"
+        ),
         "exported": told(COUNT, "SMT-LIB 2 files written"),
     },
 )
