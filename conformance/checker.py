@@ -250,8 +250,6 @@ class Checker:
             kind, owner = row[4]
             if kind == "node":
                 nodes[owner] = None
-            elif row[0] != "give" and not self._reserves(owner):
-                said.append(f"slots pass to holder {owner}, which reserves none")
         for node in nodes:
             said.extend(self._sizes(node))
         if event.action == "end_prefetch":
@@ -264,9 +262,6 @@ class Checker:
                     "accounting", event.seq, f"{event.action}/slots", words, told(event), recent=self._recent(event)
                 )
             )
-
-    def _reserves(self, holder: int) -> bool:
-        return holder in self.machine.state.marks["reserved"]
 
     def _sizes(self, node: int) -> list[str]:
         """A node has slots exactly where the protocol says it has a copy, and as many on either tier."""

@@ -74,7 +74,7 @@ class Header(msgspec.Struct, omit_defaults=True):
     """The first line of a trace: under what it was recorded.
 
     Attributes:
-        sees: fields of `NodeState` that the target can see; None: all.
+        sees: fields of `NodeState` that the target can see, or parts of one as `lock_ref.full`; None: all.
         capacity: slots of each pool by tier and component, where known.
         seed, reproduce: how to get the same trace again.
     """
@@ -94,7 +94,7 @@ class Header(msgspec.Struct, omit_defaults=True):
             raise ValueError(f"trace: {self.trace!r} is a format that this reader does not know ({FORMAT})")
         if list(self.components) != [c for c in COMPONENTS if c in self.components] or "full" not in self.components:
             raise ValueError(f"components: {list(self.components)} is not full and some of swa, mamba, in this order")
-        unknown = [name for name in self.sees or () if name not in FIELDS]
+        unknown = [name for name in self.sees or () if name.partition(".")[0] not in FIELDS]
         if unknown:
             raise ValueError(f"sees: {unknown} are no fields of a node")
 

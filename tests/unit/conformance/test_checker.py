@@ -114,7 +114,6 @@ SLOTS = {
     "freed while owned": ["give", "device", "full", [0], ["node", 1]],
     "freed twice": ["give", "device", "full", [7], ["node", 1]],
     "passes from nobody": ["move", "device", "full", [9], ["node", 2]],
-    "to a holder that reserves nothing": ["take", "host", "full", [1], ["holder", 3]],
 }
 
 
