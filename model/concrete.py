@@ -118,12 +118,12 @@ class Writer:
                 return [f"r{index} = {listed}"]
             case Assign(relation=relation, value=value, region=None, holder=Var() as holder):
                 return [f"{_name(relation)}.{'add' if value else 'discard'}({_term(holder)})"]
-            case Assign(relation=relation, value=False, region=Region(kind="held_by") as region, holder=Var() as holder) if (
-                region.relation == relation and region.args == (holder,) and isinstance(region.condition, Const)
-            ):
+            case Assign(
+                relation=relation, value=False, region=Region(kind="held_by") as region, holder=Var() as holder
+            ) if region.relation == relation and region.args == (holder,) and isinstance(region.condition, Const):
                 return [f"touched.update({_name(relation)}.release({_term(holder)}))"]
-            case Assign(relation=relation, value=value, region=Region(kind="frozen") as region, holder=None) if isinstance(
-                region.condition, Const
+            case Assign(relation=relation, value=value, region=Region(kind="frozen") as region, holder=None) if (
+                isinstance(region.condition, Const)
             ):
                 verb = "update" if value else "difference_update"
                 return [f"touched.update(r{region.base}); {_name(relation)}.{verb}(r{region.base})"]
@@ -154,7 +154,11 @@ class Writer:
             match part:
                 case Not(body=SomeNode(region=Region(condition=Const()) as region, var=var, body=body)):
                     source = self.region(region, body)
-                    lines += [f"for {var.name} in {source}:", f"    if {self.formula(body)}:", f"        return {number}"]
+                    lines += [
+                        f"for {var.name} in {source}:",
+                        f"    if {self.formula(body)}:",
+                        f"        return {number}",
+                    ]
                 case Not(body=body):
                     lines += [f"if {self.formula(body)}:", f"    return {number}"]
                 case _:
