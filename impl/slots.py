@@ -32,25 +32,43 @@ class SlotPool:
     """The slots 0 … size-1 of one pool, each free or used, and used ones in any number of transfers.
 
     Slots are handed out as `array('i')`. Last freed is first reused. One byte a slot says how it is: 0 free,
-    1 used, 1+n used and in n transfers.
+    1 used, 1+n used and in n transfers. What is free is kept as runs of neighbours, so that a request's pages
+    come as one run while there is one, and are booked by filling and comparing memory.
     """
 
-    __slots__ = ("_order", "_scratch", "_state", "_view", "free", "in_transfer", "name", "size")
+    __slots__ = (
+        "_every",
+        "_order",
+        "_runs",
+        "_scratch",
+        "_state",
+        "_view",
+        "available",
+        "in_transfer",
+        "name",
+        "size",
+    )
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = size
-        self.free: Slots = array("i", range(size - 1, -1, -1))
+        self.available = size
+        """Free slots."""
         self.in_transfer = 0
+        self._every: Slots = array("i", range(size))
+        self._runs: list[tuple[int, int]] = [(0, size)] if size else []
         self._state = bytearray(size)
         self._view: Numbers = np.frombuffer(self._state, dtype=np.uint8)
         self._scratch: Numbers = np.zeros(size, dtype=np.int32)
-        self._order: Numbers = np.arange(size, dtype=np.int32)
+        self._order: Numbers = np.frombuffer(self._every, dtype=np.int32)
 
     @property
-    def available(self) -> int:
-        """Free slots."""
-        return len(self.free)
+    def free(self) -> Slots:
+        """All free slots, as they would be handed out."""
+        found = array("i")
+        for start, stop in reversed(self._runs):
+            found.extend(self._every[start:stop])
+        return found
 
     def is_used(self, slot: int) -> bool:
         """The slot was given out and not given back."""
@@ -62,18 +80,23 @@ class SlotPool:
 
     def take(self, count: int) -> Slots | None:
         """`count` free slots, or None if there are not so many."""
-        free = self.free
-        left = len(free) - count
-        if left < 0:
+        if count > self.available:
             return None
-        taken = free[left:]
-        del free[left:]
-        if count <= FEW:
-            state = self._state
-            for slot in taken:
-                state[slot] = _USED
-        else:
-            self._view[_index(taken)] = _USED
+        self.available -= count
+        runs, taken, missing = self._runs, array("i"), count
+        while missing:
+            start, stop = runs[-1]
+            if stop - start > missing:
+                end = start + missing
+                runs[-1] = end, stop
+            else:
+                end = stop
+                del runs[-1]
+            missing -= end - start
+            self._state[start:end] = b"\1" * (end - start)
+            if not missing and not taken:
+                return self._every[start:end]
+            taken += self._every[start:end]
         return taken
 
     def give(self, slots: Slots) -> None:
@@ -82,7 +105,12 @@ class SlotPool:
         Raises:
             SlotError: one is foreign, free already, twice in `slots`, or in transfer; then none is freed.
         """
-        if len(slots) <= FEW:
+        first = self._run(slots)
+        if first >= 0:
+            if not self._swap(first, len(slots), b"\1", b"\0"):
+                raise self._wrong(slots, "freed")
+            self._add(first, first + len(slots))
+        elif len(slots) <= FEW:
             state = self._state
             done = 0
             try:
@@ -97,6 +125,8 @@ class SlotPool:
                 for slot in slots[:done]:
                     state[slot] = _USED
                 raise self._wrong(slots, "freed")
+            for slot in slots:
+                self._add(slot, slot + 1)
         else:
             index = _index(slots)
             try:
@@ -109,7 +139,12 @@ class SlotPool:
             if not once or held.tobytes().count(_USED) != len(slots):
                 raise self._wrong(slots, "freed")
             self._view[index] = _FREE
-        self.free.extend(slots)
+            ends = np.flatnonzero(np.diff(index) != 1) + 1
+            start = 0
+            for end in (*ends.tolist(), len(slots)):
+                self._add(slots[start], slots[end - 1] + 1)
+                start = end
+        self.available += len(slots)
 
     def hold(self, slots: Slots) -> None:
         """A transfer starts to touch these slots, each named once.
@@ -117,14 +152,16 @@ class SlotPool:
         Raises:
             SlotError: one is foreign or free.
         """
-        index = _index(slots)
-        try:
-            state = self._view[index]
-        except IndexError:
-            raise self._wrong(slots, "put in transfer") from None
-        if not state.all() or (state == _MOST).any():
-            raise self._wrong(slots, "put in transfer")
-        self._view[index] = state + 1
+        first = self._run(slots)
+        if first < 0 or not self._swap(first, len(slots), b"\1", b"\2"):
+            index = _index(slots)
+            try:
+                state = self._view[index]
+            except IndexError:
+                raise self._wrong(slots, "put in transfer") from None
+            if not state.all() or (state == _MOST).any():
+                raise self._wrong(slots, "put in transfer")
+            self._view[index] = state + 1
         self.in_transfer += len(slots)
 
     def release(self, slots: Slots) -> None:
@@ -133,12 +170,42 @@ class SlotPool:
         Raises:
             SlotError: one is in no transfer.
         """
-        index = _index(slots)
-        state = self._view[index]
-        if (state <= _USED).any():
-            raise SlotError("slots", f"pool {self.name}: released without a transfer: {list(slots)[:8]}")
-        self._view[index] = state - 1
+        first = self._run(slots)
+        if first < 0 or not self._swap(first, len(slots), b"\2", b"\1"):
+            index = _index(slots)
+            state = self._view[index]
+            if (state <= _USED).any():
+                raise SlotError("slots", f"pool {self.name}: released without a transfer: {list(slots)[:8]}")
+            self._view[index] = state - 1
         self.in_transfer -= len(slots)
+
+    def _run(self, slots: Slots) -> int:
+        """The first of `slots` if they are the pool's and count up by one, else -1."""
+        if not slots:
+            return -1
+        first = slots[0]
+        return first if first >= 0 and slots == self._every[first : first + len(slots)] else -1
+
+    def _swap(self, first: int, count: int, old: bytes, new: bytes) -> bool:
+        """Let a run whose states are all `old` be `new`; False, and nothing done, if they are not."""
+        state = self._state
+        if state[first : first + count] != old * count:
+            return False
+        state[first : first + count] = new * count
+        return True
+
+    def _add(self, start: int, stop: int) -> None:
+        """A run is free; it is joined to the one that was freed before it if they are neighbours."""
+        runs = self._runs
+        if runs:
+            low, high = runs[-1]
+            if high == start:
+                runs[-1] = low, stop
+                return
+            if low == stop:
+                runs[-1] = start, high
+                return
+        runs.append((start, stop))
 
     def _wrong(self, slots: Slots, verb: str) -> SlotError:
         seen: set[int] = set()

@@ -69,3 +69,28 @@ def test_only_what_is_used_can_be_in_transfer() -> None:
     assert slots is not None
     with pytest.raises(SlotError, match="released without a transfer"):
         pool.release(slots)
+
+
+def test_slots_come_as_runs_as_long_as_there_are_some() -> None:
+    pool = SlotPool("pool", 300)
+    parts = [pool.take(100) for _ in range(3)]
+    assert [list(part or ()) for part in parts] == [list(range(at, at + 100)) for at in (0, 100, 200)]
+    for part in (parts[0], parts[2]):
+        assert part is not None
+        pool.give(part)
+    assert list(pool.take(150) or ()) == [*range(200, 300), *range(50)]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_slots_out_of_order_are_free_again_and_only_once(count: int) -> None:
+    pool = SlotPool("pool", 2 * count)
+    slots = pool.take(2 * count)
+    assert slots is not None
+    odd, even = slots[1::2], slots[::2]
+    pool.hold(odd)
+    pool.release(odd)
+    for part in (odd, even[::-1]):
+        pool.give(part)
+    assert pool.available == 2 * count
+    assert sorted(pool.free) == list(range(2 * count))
+    assert sorted(pool.take(2 * count) or ()) == list(range(2 * count))
