@@ -178,7 +178,7 @@ def _bytes(core: Core) -> list[str]:
                 wrong = [node.id for node, slots in arrived if not _same(core, c, pool, [(node, slots)])]
                 found.append(f"nodes {wrong} have wrong {NAMES[c]} bytes on the {tier}")
     for node in inner:
-        if walk(core.root, _tokens(node), core.stride).node is not node:
+        if walk(core.root, _tokens(node), core.stride)[0] is not node:
             found.append(f"node {node.id} is not where its tokens lead")
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import content
-from .config import FULL, MAMBA, NAMES, CacheConfig
+from .config import FULL, MAMBA, NAMES, SWA, CacheConfig
 from .errors import StaleReceipt, UnknownNode
 from .eviction import STRATEGIES, Queue
 from .keys import TOKEN_BYTES
@@ -48,6 +48,9 @@ class Core:
         self.recorder = recorder
         self.components = config.numbers
         self.auxiliary = tuple(c for c in self.components if c != FULL)
+        self.swa = SWA in self.components
+        self.mamba = MAMBA in self.components
+        self.content = config.content
         self.seats = self.components[-1] + 1
         self.write_back = config.write_back
         self.stride = config.page_size * TOKEN_BYTES
@@ -111,10 +114,10 @@ class Core:
 
     def new_node(self, parent: Node, key: bytes) -> Node:
         """A node that nothing points to yet."""
-        node = Node(self.next_node, parent, key, parent.end + len(key) // self.stride, self.seats)
-        self.next_node += 1
-        self.clock += 1
-        node.born = node.touched = self.clock
+        id_ = self.next_node
+        self.next_node = id_ + 1
+        node = Node(id_, parent, key, parent.end + len(key) // self.stride, self.seats)
+        self.clock = node.born = node.touched = self.clock + 1
         return node
 
     def holder_id(self) -> int:
@@ -129,10 +132,10 @@ class Core:
 
     def touch(self, node: Node) -> None:
         """A request went along the path of `node`."""
-        self.clock += 1
+        self.clock = now = self.clock + 1
         walker: Node | None = node
         while walker is not None:
-            walker.touched = self.clock
+            walker.touched = now
             walker = walker.parent
 
     def hashes(self, node: Node) -> bytes:
@@ -173,12 +176,15 @@ class Core:
         return self.write_back and free
 
     def _aux_fits(self, tier: str, component: int) -> Callable[[Node], bool]:
-        def fits(node: Node) -> bool:
-            seat = node.seats(tier)[component]
-            free = seat.slots is not None and not seat.locks
-            return free and (tier == "host" or node.host[component].pending is None)
+        def on_device(node: Node) -> bool:
+            seat = node.device[component]
+            return seat.slots is not None and not seat.locks and node.host[component].pending is None
 
-        return fits
+        def on_host(node: Node) -> bool:
+            seat = node.host[component]
+            return seat.slots is not None and not seat.locks
+
+        return on_device if tier == "device" else on_host
 
     def consider(self, node: Node) -> None:
         """Something about `node` has changed that may have made it a candidate."""

@@ -28,29 +28,23 @@ def insert(core: Core, key: bytes, *, swa: bool, mamba: bool, after: Receipt | N
     Raises:
         OutOfDeviceSlots: no room; the tree keeps what it had.
     """
-    start = _start(core, key, after)
+    start = core.root if after is None else _start(core, key, after)
+    stride = core.stride
+    end = len(key) // stride
+    cut = max(0, end - core.window) if swa else end
     while True:
-        found = walk(start, key, core.stride)
-        node = settle_walk(core, found) if found.pages else found.node
-        end = len(key) // core.stride
-        cut = max(0, end - core.window) if swa else 0
+        node = settle_walk(core, walk(start, key, stride))
         if swa:
             _cut_at(core, node, cut)
-        missing = _missing(core, node, end, cut if swa else end, mamba)
-        short = [
-            c
-            for c, need in missing.items()
-            if need > core.pools.device[c].slots.available or core.starved["device"]
-        ]
+        missing = _missing(core, node, end, cut, mamba)
+        short = _short(core, missing)
         if not short:
             break
         _make_room(core, node, missing, short)
     return _apply(core, node, key, cut if swa else None, mamba)
 
 
-def _start(core: Core, key: bytes, after: Receipt | None) -> Node:
-    if after is None:
-        return core.root
+def _start(core: Core, key: bytes, after: Receipt) -> Node:
     node = after.node
     at = node.end * core.stride
     if at > len(key) or not key.endswith(node.key, 0, at):
@@ -60,33 +54,39 @@ def _start(core: Core, key: bytes, after: Receipt | None) -> Node:
 
 def _cut_at(core: Core, node: Node, cut: int) -> None:
     """Let a node that has lost its window and reaches across its edge be two: only the lower one gets SWA."""
-    while node.parent is not None and node.end - core.pages(node) > cut:
-        node = node.parent
-    if (
-        node.parent is not None
-        and node.end - core.pages(node) < cut < node.end
-        and node.device[SWA].slots is None
-    ):
-        split(core, node, cut - (node.end - core.pages(node)))
+    parent = node.parent
+    while parent is not None and parent.end > cut:
+        node, parent = parent, parent.parent
+    if parent is not None and parent.end < cut < node.end and node.device[SWA].slots is None:
+        split(core, node, cut - parent.end)
 
 
 def _missing(core: Core, node: Node, end: int, window: int, mamba: bool) -> dict[int, int]:
     """Device slots to take for each component; `window` is the page from which on SWA is wanted."""
-    missing = dict.fromkeys(core.components, 0)
-    missing[FULL] = end - node.end
+    missing = {FULL: end - node.end}
     if end > window:
         missing[SWA] = min(end - node.end, end - window)
     if mamba and (node.end < end or node.device[MAMBA].slots is None):
         missing[MAMBA] = 1
-    walker = node
-    while walker.parent is not None and (not walker.on_device or walker.end > window):
-        pages = core.pages(walker)
-        if not walker.on_device:
-            missing[FULL] += pages
-        if walker.end - pages >= window and walker.device[SWA].slots is None:
-            missing[SWA] += pages
-        walker = walker.parent
-    return {c: need for c, need in missing.items() if need}
+    parent = node.parent
+    while parent is not None:
+        on_device = node.device[FULL].slots is not None
+        if on_device and node.end <= window:
+            break
+        if not on_device:
+            missing[FULL] += node.end - parent.end
+        if parent.end >= window and node.device[SWA].slots is None:
+            missing[SWA] += node.end - parent.end
+        node, parent = parent, parent.parent
+    return missing
+
+
+def _short(core: Core, missing: dict[int, int]) -> list[int]:
+    """The components of which there are not enough free device slots."""
+    if core.starved["device"]:
+        return [c for c, need in missing.items() if need]
+    device = core.pools.device
+    return [c for c, need in missing.items() if need > device[c].slots.available]
 
 
 def _make_room(core: Core, node: Node, missing: dict[int, int], short: list[int]) -> None:
@@ -111,35 +111,39 @@ def _apply(core: Core, node: Node, key: bytes, cut: int | None, mamba: bool) -> 
     """There is room, and nothing below can fail."""
     absent = []
     walker = node
-    while not walker.on_device:
+    while walker.device[FULL].slots is None:
         absent.append(walker)
         assert walker.parent is not None
         walker = walker.parent
     for member in reversed(absent):
         unevict(core, member)
-    end = len(key) // core.stride
-    for low, high in ((node.end, cut), (max(node.end, cut), end)) if cut is not None else ((node.end, end),):
-        if high > low:
-            node = insert_leaf(core, node, key[low * core.stride : high * core.stride])
-    changed = {node: None, **dict.fromkeys(absent)}
-    walker = node
-    while cut is not None and walker.parent is not None and walker.end - core.pages(walker) >= cut:
-        if walker.device[SWA].slots is None:
-            attach_aux(core, walker, SWA)
-            changed[walker] = None
-        walker = walker.parent
+    stride = core.stride
+    end = len(key) // stride
+    if cut is not None and node.end < cut < end:
+        node = insert_leaf(core, node, key[node.end * stride : cut * stride])
+    if node.end < end:
+        node = insert_leaf(core, node, key[node.end * stride :])
+    changed = [node, *absent]
+    if cut is not None:
+        walker, parent = node, node.parent
+        while parent is not None and parent.end >= cut:
+            if walker.device[SWA].slots is None:
+                attach_aux(core, walker, SWA)
+                changed.append(walker)
+            walker, parent = parent, parent.parent
     if mamba and node.parent is not None and node.device[MAMBA].slots is None:
         attach_aux(core, node, MAMBA)
     _touch(core, node)
     if not core.write_back:
-        _write_through(core, node, list(changed))
+        _write_through(core, node, list(dict.fromkeys(changed)))
     return node
 
 
 def _touch(core: Core, node: Node) -> None:
-    core.touch(node)
+    core.clock = now = core.clock + 1
     walker: Node | None = node
     while walker is not None:
+        walker.touched = now
         walker.hits += 1
         walker = walker.parent
 

@@ -8,7 +8,7 @@ from .config import FULL
 from .core import Core
 from .node import Node
 from .requests import split
-from .tree import Coverage, Walk, walk
+from .tree import Walk, usable_ends, walk
 
 
 class Match(NamedTuple):
@@ -32,40 +32,32 @@ class Match(NamedTuple):
 
 def descend(core: Core, key: bytes) -> Node:
     """The node at which the longest match of `key` ends; splits the node that it ends in."""
-    found = walk(core.root, key, core.stride)
-    return settle_walk(core, found)
+    return settle_walk(core, walk(core.root, key, core.stride))
 
 
 def settle_walk(core: Core, found: Walk) -> Node:
     """The node that a walk ends at, after a split if it ends inside one."""
-    if found.pages:
-        assert found.child is not None
-        return split(core, found.child, found.pages)
-    return found.node
+    node, child, pages = found
+    if child is not None and pages:
+        return split(core, child, pages)
+    return node
 
 
 def match(core: Core, key: bytes) -> Match:
     """Match, touch what was matched, and split where the match ends."""
-    node = descend(core, key)
+    node, child, pages = walk(core.root, key, core.stride)
+    if child is not None and pages:
+        node = split(core, child, pages)
     core.touch(node)
     size = core.config.page_size
+    end = node.end
     if not core.auxiliary:
         device = node
         while device.device[FULL].slots is None:
             assert device.parent is not None
             device = device.parent
-        return Match(
-            node.id, node.end * size, device.id, device.end * size, node.id, (node.end - device.end) * size
-        )
-    here = there = core.root
-    on_device = Coverage(core.components, core.window, host=False)
-    anywhere = Coverage(core.components, core.window, host=True)
-    for member in reversed(node.path()[:-1]):
-        pages = core.pages(member)
-        if on_device.usable(member, pages):
-            here = member
-        if anywhere.usable(member, pages):
-            there = member
-    return Match(
-        node.id, node.end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size
-    )
+        have = device.end
+        return Match(node.id, end * size, device.id, have * size, node.id, (end - have) * size)
+    path = node.path()
+    here, there = usable_ends(path[-2::-1], core.root, core.window, core.swa, core.mamba)
+    return Match(node.id, end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size)

@@ -6,17 +6,19 @@ from .config import FULL, MAMBA, NAMES, SWA
 from .content import DIGEST
 from .core import Core, row
 from .node import Node, Operation, Receipt, halve, lock_seat
-from .tree import window_top
 
 
 def insert_leaf(core: Core, parent: Node, key: bytes) -> Node:
     """Tokens that a request has computed become a new leaf. The caller has made room."""
     leaf = core.new_node(parent, key)
-    slots = core.take("device", FULL, len(key) // core.stride)
+    slots = core.full.take(leaf.end - parent.end)
+    assert slots is not None, "room was not made first"
     parent.children[key[: core.stride]] = leaf
+    parent.device_children += 1
     core.nodes[leaf.id] = leaf
-    core.occupy(leaf, "device", FULL, slots)
-    core.fill(leaf, FULL)
+    leaf.device[FULL].slots = slots
+    if core.content:
+        core.fill(leaf, FULL)
     core.device_leaves.push(leaf)
     if core.recorder is not None:
         args = {"parent": parent.id, "leaf": leaf.id}
@@ -42,8 +44,11 @@ def attach_aux(core: Core, node: Node, component: int) -> None:
     assert node.on_device, "auxiliary copies need FULL"
     slots = core.take("device", component, core.need(node, component))
     core.occupy(node, "device", component, slots)
-    core.fill(node, component)
-    core.consider(node)
+    if core.content:
+        core.fill(node, component)
+    queue = core.device_aux[component]
+    if queue.fits(node):
+        queue.push(node)
     if core.recorder is not None:
         args = {"node": node.id, "component": NAMES[component]}
         core.emit("attach_aux", args, (node,), rows=[row("take", "device", component, slots, node)])
@@ -76,17 +81,14 @@ def split(core: Core, node: Node, pages: int) -> Node:
             halve(node.host[c], prefix.host[c], prefix, pages)
     prefix.device_children = int(node.on_device)
     prefix.host_children = int(node.on_host)
-    for name in (
-        "load_back_pending_id",
-        "write_through_pending_id",
-        "duplicate",
-        "stored",
-        "touched",
-        "born",
-        "hits",
-        "priority",
-    ):
-        setattr(prefix, name, getattr(node, name))
+    prefix.load_back_pending_id = node.load_back_pending_id
+    prefix.write_through_pending_id = node.write_through_pending_id
+    prefix.duplicate = node.duplicate
+    prefix.stored = node.stored
+    prefix.touched = node.touched
+    prefix.born = node.born
+    prefix.hits = node.hits
+    prefix.priority = node.priority
     core.consider(prefix)
     if core.recorder is not None:
         moved = [
@@ -126,13 +128,16 @@ def lock_device(core: Core, node: Node, deepest: Node, receipt: Receipt) -> Node
     if not core.auxiliary:
         return None
     boundary = None
-    if SWA in core.auxiliary:
-        boundary = window_top(node, core.window, core.stride)
-        for member in node.segment(boundary):
-            seat = member.device[SWA]
+    if core.swa:
+        boundary, parent = node, node.parent
+        while True:
+            seat = boundary.device[SWA]
             if seat.slots is not None:
-                lock_seat(seat, member, receipt)
-    if MAMBA in core.auxiliary and node.device[MAMBA].slots is not None:
+                lock_seat(seat, boundary, receipt)
+            if parent is None or parent.parent is None or node.end - parent.end >= core.window:
+                break
+            boundary, parent = parent, parent.parent
+    if core.mamba and node.device[MAMBA].slots is not None:
         lock_seat(node.device[MAMBA], node, receipt)
     return boundary
 
@@ -141,13 +146,15 @@ def unlock(core: Core, receipt: Receipt) -> None:
     """A request ends or is aborted: it gives back what its receipt says, whatever the tree looks like now
     (SGLang #24972).
     """
-    leaf, claimed = receipt.path, list(receipt.locks.values())
+    leaf, claimed = receipt.path, tuple(receipt.locks.values())
     touched = core.release_all(receipt)
     # Those above the deepest node have a child on the device: they become candidates when it goes.
     if leaf is not None and core.is_device_leaf(leaf):
         core.device_leaves.push(leaf)
     for node in claimed:
-        core.consider(node)
+        for queue in core.device_aux.values():
+            if not node.queued & queue.bit and queue.fits(node):
+                queue.push(node)
     if core.recorder is not None:
         core.emit("unlock", {"holder": receipt.id}, touched)
 

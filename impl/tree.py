@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from .config import FULL, MAMBA, SWA
 from .keys import common_pages
-from .node import Node, Seat
+from .node import Node
 
-
-class Walk(NamedTuple):
-    """Where a key leads: the last node that it contains whole, and how many pages of which child it goes on
-    into.
-    """
-
-    node: Node
-    child: Node | None
-    pages: int
+Walk = tuple[Node, Node | None, int]
+"""Where a key leads: the last node that it contains whole, and how many pages of which child it goes on into."""
 
 
 def walk(node: Node, key: bytes, stride: int) -> Walk:
@@ -25,56 +18,47 @@ def walk(node: Node, key: bytes, stride: int) -> Walk:
     while True:
         child = node.children.get(key[at : at + stride])
         if child is None:
-            return Walk(node, None, 0)
+            return node, None, 0
         own = child.key
         if not key.startswith(own, at):
-            return Walk(node, child, common_pages(key, at, own, stride))
+            return node, child, common_pages(key, at, own, stride)
         at += len(own)
         node = child
 
 
-def window_top(node: Node, window: int, stride: int) -> Node:
-    """The topmost node that the `window` last pages up to the end of `node` reach into; `node` itself if it
-    is the root.
+def usable_ends(path: Iterable[Node], root: Node, window: int, swa: bool, mamba: bool) -> tuple[Node, Node]:
+    """The deepest node of a path that a request could go on from with what is on the device, and with what is on
+    any tier; the root if there is none.
+
+    FULL must be there, SWA must cover the window, or all there is, and MAMBA must have the state of its end.
+
+    Args:
+        path: from the root's child down.
+        window: in pages.
     """
-    covered = 0
-    while True:
-        covered += len(node.key) // stride
-        parent = node.parent
-        if covered >= window or parent is None or parent.parent is None:
-            return node
-        node = parent
-
-
-class Coverage:
-    """Tells, going down a path, where a request could go on from: SWA must cover its window, MAMBA must end
-    there.
-    """
-
-    __slots__ = ("mamba", "run", "swa", "tiers", "window")
-
-    def __init__(self, components: tuple[int, ...], window: int, *, host: bool) -> None:
-        self.swa = SWA in components
-        self.mamba = MAMBA in components
-        self.window = window
-        self.tiers = ("device", "host") if host else ("device",)
-        self.run = 0
-
-    def usable(self, node: Node, pages: int) -> bool:
-        """Take one step down, to `node` of `pages` pages; may a request go on from its end?"""
-        if self._seat(node, FULL) is None:
-            return False
-        good = True
-        if self.swa:
-            self.run = self.run + pages if self._seat(node, SWA) is not None else 0
-            good = self.run >= self.window or self.run == node.end
-        if self.mamba:
-            good = good and self._seat(node, MAMBA) is not None
-        return good
-
-    def _seat(self, node: Node, component: int) -> Seat | None:
-        for tier in self.tiers:
-            seat = node.seats(tier)[component]
-            if seat.slots is not None:
-                return seat
-        return None
+    here = there = root
+    resident = covered = end = 0
+    for node in path:
+        device, host = node.device, node.host
+        on_device = device[FULL].slots is not None
+        anywhere = on_device or host[FULL].slots is not None
+        if swa:
+            pages, end = node.end - end, node.end
+            if device[SWA].slots is not None:
+                resident += pages
+                covered += pages
+            elif host[SWA].slots is not None:
+                resident = 0
+                covered += pages
+            else:
+                resident = covered = 0
+            on_device = on_device and (resident >= window or resident == end)
+            anywhere = anywhere and (covered >= window or covered == end)
+        if mamba and device[MAMBA].slots is None:
+            on_device = False
+            anywhere = anywhere and host[MAMBA].slots is not None
+        if on_device:
+            here = node
+        if anywhere:
+            there = node
+    return here, there
