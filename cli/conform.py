@@ -26,7 +26,7 @@ def conform(
     policy: PolicyOption = "all",
     components: ComponentsOption = "all",
     steps: Annotated[
-        int | None, typer.Option(help="Operations a run; all of a workload, else 2000, if left out.")
+        int | None, typer.Option(help="Operations a run; 2000, or all of a request trace, if left out.")
     ] = None,
     seed: Seed = 0,
     workload: Annotated[str | None, typer.Option(help="chat, or a trace of requests (Mooncake JSONL).")] = None,
@@ -48,7 +48,10 @@ def conform(
     runs = [(chosen, parts) for chosen in policies(policy) for parts in component_sets(components)]
     if trace is not None and len(runs) > 1:
         raise typer.BadParameter("a trace is of one run: name one --policy and one --components", param_hint="--trace")
-    wanted = steps if steps is not None else 0 if workload is not None else 2000
+    endless = workload in (None, "chat")
+    wanted = steps if steps is not None else 2000 if endless else 0
+    if endless and not wanted:
+        raise typer.BadParameter("there is no end to it: name a number of steps", param_hint="--steps")
     if wanted < 0:
         raise typer.BadParameter(f"{wanted} is not a number of steps", param_hint="--steps")
     found = []

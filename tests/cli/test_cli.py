@@ -86,6 +86,15 @@ def test_conform_and_diff(run: Run, tmp_path: Path) -> None:
     assert told["divergence"]["line"] == where + 1
 
 
+def test_the_chat_workload(run: Run) -> None:
+    code, told = run.json(
+        "conform", "--workload", "chat", "--policy", "write_back", "--components", "full", "--steps", 700
+    )
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["runs"][0]["coverage"]["reclaim_duplicate"] > 0
+    assert run("conform", "--workload", "chat", "--steps", 0)[0] == 2
+
+
 def test_a_suite_is_executed_or_says_what_was_not(run: Run, tmp_path: Path) -> None:
     suite = tmp_path / "all.suite"
     code, told = run.json("explore", "--nodes", 1, "--holders", 1, "--emit", suite)
