@@ -57,9 +57,7 @@ def imitate(path: Path, count: int, seed: int = 0) -> None:
             fresh += 1
         length = len(ids) * BLOCK - dice.randrange(BLOCK)
         answer = 1 + min(1500, int(dice.lognormvariate(5.5, 0.9)))
-        rows.append(
-            {"timestamp": number * 300, "input_length": length, "output_length": answer, "hash_ids": ids[:]}
-        )
+        rows.append({"timestamp": number * 300, "input_length": length, "output_length": answer, "hash_ids": ids[:]})
         if len(ids) < 220:
             open_.append(ids)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

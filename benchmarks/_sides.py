@@ -96,7 +96,9 @@ def show(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
     widths = [max(len(line[n]) for line in (head, *rows)) for n in range(len(head))]
     for line in (head, *rows):
-        cells = (cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True)))
+        cells = (
+            cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
         print("  ".join(cells).rstrip())
 
 

@@ -92,9 +92,7 @@ def _flights(core: Core) -> list[str]:
                         copy.target, "slots"
                     )
     if holds != sum(pool.slots.in_transfer for pool in core.pools.all()):
-        found.append(
-            f"{sum(pool.slots.in_transfer for pool in core.pools.all())} holds on slots, {holds} in flight"
-        )
+        found.append(f"{sum(pool.slots.in_transfer for pool in core.pools.all())} holds on slots, {holds} in flight")
     for node in core.nodes.values():
         for seat in (*node.device, *node.host):
             pending = seat.pending
@@ -146,9 +144,7 @@ def _structure(core: Core) -> list[str]:
             for tier in ("device", "host"):
                 slots = node.seats(tier)[c].slots
                 if slots is not None and len(slots) != core.need(node, c):
-                    found.append(
-                        f"node {node.id} has {len(slots)} {tier} {NAMES[c]} slots, wants {core.need(node, c)}"
-                    )
+                    found.append(f"node {node.id} has {len(slots)} {tier} {NAMES[c]} slots, wants {core.need(node, c)}")
             if c != FULL and node.device[c].slots is not None and not node.on_device:
                 found.append(f"node {node.id} has {NAMES[c]} on the device without FULL")
         if node.duplicate != core.settled(node):
@@ -171,9 +167,7 @@ def _bytes(core: Core) -> list[str]:
     for tier in ("device", "host"):
         for c, pool in core.pools.of(tier).items():
             seats = [(node, node.seats(tier)[c]) for node in inner]
-            arrived = [
-                (node, seat.slots) for node, seat in seats if seat.slots is not None and seat.pending is None
-            ]
+            arrived = [(node, seat.slots) for node, seat in seats if seat.slots is not None and seat.pending is None]
             if arrived and not _same(core, c, pool, arrived):
                 wrong = [node.id for node, slots in arrived if not _same(core, c, pool, [(node, slots)])]
                 found.append(f"nodes {wrong} have wrong {NAMES[c]} bytes on the {tier}")

@@ -166,9 +166,7 @@ def backup(core: Core, node: Node) -> Operation:
     core.holders[receipt.id] = receipt
     copies = begin_backup(core, node, top, receipt) if segment else []
     copies += [
-        backup_aux(core, m, c, receipt)
-        for m, c in auxiliary
-        if core.pools.host[c].slots.available >= core.need(m, c)
+        backup_aux(core, m, c, receipt) for m, c in auxiliary if core.pools.host[c].slots.available >= core.need(m, c)
     ]
     receipt.ticket = core.engine.submit("backup", copies, core.engine.fence(), core.config.group)
     core.in_flight["backup"].append(receipt)

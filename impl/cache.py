@@ -185,9 +185,7 @@ class TieredCache:
             if wait and not source.doomed:
                 wait_for(core, source)
                 continue
-            reason = (
-                f"the load of node {node.id} failed" if source.doomed else f"node {node.id} is being loaded"
-            )
+            reason = f"the load of node {node.id} failed" if source.doomed else f"node {node.id} is being loaded"
             core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, reason)
             raise NotReady("holder", reason)
         if self.config.verify:
@@ -199,13 +197,9 @@ class TieredCache:
         `layers_done` it.
         """
         receipt = self.core.receipt(holder, "request")
-        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(
-            receipt.locks
-        )
+        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(receipt.locks)
         found = {
-            seat.pending.ticket: None
-            for seat in seats
-            if seat.pending is not None and seat.pending.ticket is not None
+            seat.pending.ticket: None for seat in seats if seat.pending is not None and seat.pending.ticket is not None
         }
         return list(found)
 
@@ -214,9 +208,7 @@ class TieredCache:
         wanted += [(node, node.device.index(seat)) for seat, node in receipt.locks.items()]
         for node, c in wanted:
             slots = node.device[c].slots
-            if slots is None or not torch.equal(
-                self.core.pools.device[c].pages(slots), self.core.expected(node, c)
-            ):
+            if slots is None or not torch.equal(self.core.pools.device[c].pages(slots), self.core.expected(node, c)):
                 raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
 
     def insert(

@@ -66,9 +66,7 @@ class CacheConfig:
             raise BadConfig("policy", f"{self.policy!r} is none of {', '.join(POLICIES)}")
         order = [c for c in NAMES if c in self.components]
         if tuple(order) != tuple(self.components) or "full" not in order:
-            raise BadConfig(
-                "components", f"{self.components!r} is not 'full' and some of 'swa', 'mamba' in this order"
-            )
+            raise BadConfig("components", f"{self.components!r} is not 'full' and some of 'swa', 'mamba' in this order")
         for name, choices in (("engine", ENGINES), ("eviction", STRATEGIES)):
             if getattr(self, name) not in choices:
                 raise BadConfig(name, f"{getattr(self, name)!r} is none of {', '.join(choices)}")

@@ -39,9 +39,7 @@ class Core:
         recorder: where events go; None if nowhere.
     """
 
-    def __init__(
-        self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None
-    ) -> None:
+    def __init__(self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None) -> None:
         self.config = config
         self.engine = engine
         self.store = store
@@ -152,9 +150,7 @@ class Core:
     # Eviction candidates
     def is_device_leaf(self, node: Node) -> bool:
         """FULL is here, not below, and nobody has locked it."""
-        return not (
-            node.lock_ref or node.device_children or node.device[FULL].slots is None or node.parent is None
-        )
+        return not (node.lock_ref or node.device_children or node.device[FULL].slots is None or node.parent is None)
 
     def is_host_leaf(self, node: Node) -> bool:
         """Only on the host, no children, not locked, not pinned."""
@@ -263,9 +259,7 @@ class Core:
             else:
                 node.parent.host_children -= 1
 
-    def occupy(
-        self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None
-    ) -> Seat:
+    def occupy(self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None) -> Seat:
         """Publish one copy of a node, with bytes that `pending` will bring, or that are there."""
         seat = node.seats(tier)[component]
         assert seat.slots is None, "occupied twice"

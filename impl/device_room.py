@@ -34,10 +34,7 @@ def demote(core: Core, node: Node) -> int:
 
 def in_flight(core: Core, node: Node) -> bool:
     """Some copy of it is being filled."""
-    for c in core.components:
-        if node.host[c].pending is not None or node.device[c].pending is not None:
-            return True
-    return False
+    return any(node.host[c].pending is not None or node.device[c].pending is not None for c in core.components)
 
 
 def delete_leaf(core: Core, node: Node) -> int:

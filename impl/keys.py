@@ -64,15 +64,11 @@ def common_pages(key: bytes, at: int, other: bytes, stride: int) -> int:
         return len(other) // stride
     limit = min(len(other), len(key) - at) // stride
     low, step = 0, 1
-    while low + step <= limit and key.startswith(
-        other[low * stride : (low + step) * stride], at + low * stride
-    ):
+    while low + step <= limit and key.startswith(other[low * stride : (low + step) * stride], at + low * stride):
         low += step
         step *= 2
     while step:
-        if low + step <= limit and key.startswith(
-            other[low * stride : (low + step) * stride], at + low * stride
-        ):
+        if low + step <= limit and key.startswith(other[low * stride : (low + step) * stride], at + low * stride):
             low += step
         step //= 2
     return low

@@ -75,9 +75,7 @@ def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, in
         if c != FULL:
             lock_seat(seat, member, receipt)
         elif core.write_back:
-            assert member.load_back_pending_id == 0, (
-                f"node {member.id} is pinned by {member.load_back_pending_id}"
-            )
+            assert member.load_back_pending_id == 0, f"node {member.id} is pinned by {member.load_back_pending_id}"
             member.load_back_pending_id = receipt.id
         copies.append(Copy(core.pools.host[c], source.slots, core.pools.device[c], slots))
         if rows is not None:

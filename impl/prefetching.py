@@ -52,9 +52,7 @@ def prefetch(core: Core, key: bytes) -> Prefetch:
     if again is not node or not (core.write_back or node.on_host):
         raise NothingToDo("tokens", "what it would hang below is not on the host (any more)")
     tail = _auxiliary(core, store, node, rest[:count])
-    reserved = {FULL: core.take("host", FULL, count)} | {
-        c: core.take("host", c, len(keys)) for c, keys in tail.items()
-    }
+    reserved = {FULL: core.take("host", FULL, count)} | {c: core.take("host", c, len(keys)) for c, keys in tail.items()}
     keys = {FULL: [store_key(FULL, h) for h in rest[:count]], **tail}
     receipt = begin_prefetch(core, _anchor(node), key, node.end, reserved)
     copies = [

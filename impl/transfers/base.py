@@ -67,9 +67,7 @@ class Ticket:
         pages_done: for each copy, how many leading pages have been copied whole; valid once ended.
     """
 
-    def __init__(
-        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
-    ) -> None:
+    def __init__(self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int) -> None:
         self.direction = direction
         self.copies = list(copies)
         self.after = list(after)
@@ -145,9 +143,7 @@ class Engine:
         self._start(ticket)
         return ticket
 
-    def _ticket(
-        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
-    ) -> Ticket:
+    def _ticket(self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int) -> Ticket:
         return Ticket(direction, copies, after, group)
 
     def _start(self, ticket: Ticket) -> None:

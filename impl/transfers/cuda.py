@@ -83,9 +83,7 @@ class CudaEngine(Engine):
             return self._threads.submit(direction, copies, after, group)
         return super().submit(direction, copies, after, group)
 
-    def _ticket(
-        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int
-    ) -> Ticket:
+    def _ticket(self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int) -> Ticket:
         return CudaTicket(direction, copies, after, group)
 
     def _start(self, ticket: Ticket) -> None:

@@ -126,9 +126,7 @@ class SteppedEngine(Engine):
     def _end(self, ticket: Ticket) -> None:
         missed = self._missed.pop(ticket)
         del self._open[ticket]
-        ticket.pages_done = [
-            min(rows, default=len(c.sources)) for c, rows in zip(ticket.copies, missed, strict=True)
-        ]
+        ticket.pages_done = [min(rows, default=len(c.sources)) for c, rows in zip(ticket.copies, missed, strict=True)]
         if any(missed):
             reason = "cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)"
             ticket.error = ticket.error or reason

@@ -63,9 +63,7 @@ def current(monkeypatch: pytest.MonkeyPatch) -> Stream:
 @pytest.mark.parametrize("policy", ["write_back", "write_through"])
 def test_a_round_trip(current: Stream, policy: str, group: int) -> None:
     engine = CudaEngine("cpu")
-    cache = TieredCache(
-        transfers=engine, policy=policy, group=group, storage=True, components=("full", "swa")
-    )
+    cache = TieredCache(transfers=engine, policy=policy, group=group, storage=True, components=("full", "swa"))
     node = cache.insert([1, 2, 3, 4, 5])
     cache.poll()
     cache.evict("full", 5)

@@ -38,16 +38,12 @@ def test_a_key_is_its_own_key() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=90), st.binary(max_size=90), st.integers(1, 4), st.data())
-def test_galloping_finds_what_counting_finds(
-    one: bytes, other: bytes, stride: int, data: st.DataObject
-) -> None:
+def test_galloping_finds_what_counting_finds(one: bytes, other: bytes, stride: int, data: st.DataObject) -> None:
     shared = data.draw(st.binary(max_size=90))
     at = len(one) // stride * stride
     key, own = one[:at] + shared + one, shared + other
     own = own[: len(own) // stride * stride]
     wanted = 0
-    while (wanted + 1) * stride <= min(len(own), len(key) - at) and key.startswith(
-        own[: (wanted + 1) * stride], at
-    ):
+    while (wanted + 1) * stride <= min(len(own), len(key) - at) and key.startswith(own[: (wanted + 1) * stride], at):
         wanted += 1
     assert common_pages(key, at, own, stride) == wanted

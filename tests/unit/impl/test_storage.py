@@ -9,9 +9,7 @@ from pinproof.impl.store import MemoryStore
 TOKENS = [1, 2, 3, 4, 5, 6]
 
 
-def stored(
-    components: tuple[str, ...] = ("full",), policy: str = "write_back", **choices: int
-) -> TieredCache:
+def stored(components: tuple[str, ...] = ("full",), policy: str = "write_back", **choices: int) -> TieredCache:
     """A cache that has dropped what it has stored."""
     cache = TieredCache(storage=True, components=components, policy=policy, window=2, **choices)
     leaf = cache.insert(TOKENS)
