@@ -230,21 +230,21 @@ class TieredCache:
         Raises:
             BadTokens, StaleReceipt, OutOfDeviceSlots.
         """
-        key = keys.encode(tokens, self.config.page_size)
-        if not key:
-            raise BadTokens("tokens", "there are none")
-        for name, number, asked in (("swa", SWA, swa), ("mamba", MAMBA, mamba)):
-            if asked and number not in self.core.components:
-                raise BadArgument(name, "this cache has no such component")
-        if after is not None:
-            self.core.receipt(after, "request")
-        return inserting.insert(
-            self.core,
-            key,
-            swa=SWA in self.core.components if swa is None else swa,
-            mamba=MAMBA in self.core.components if mamba is None else mamba,
-            after=after,
-        ).id
+        core = self.core
+        if swa and not core.swa:
+            raise BadArgument("swa", "this cache has no such component")
+        if mamba and not core.mamba:
+            raise BadArgument("mamba", "this cache has no such component")
+        start = core.root
+        if after is None:
+            key = keys.encode(tokens, self.config.page_size)
+            if not key:
+                raise BadTokens("tokens", "there are none")
+        else:
+            key = inserting.after_receipt(core, tokens, core.receipt(after, "request"))
+            start = after.node
+        with_swa, with_mamba = core.swa if swa is None else swa, core.mamba if mamba is None else mamba
+        return inserting.insert(core, key, start, with_swa, with_mamba).id
 
     # Copies
     def backup(self, node: int) -> Operation:

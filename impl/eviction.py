@@ -48,13 +48,15 @@ class Queue:
 
     def _sweep(self) -> None:
         """Let go of those that are no candidates any more: nobody may ever pop this queue."""
-        for _, _, node in self._heap:
-            node.queued &= ~self.bit
-        self._heap = [(self.rank(node), node.id, node) for _, _, node in self._heap if self.fits(node)]
-        for _, _, node in self._heap:
-            node.queued |= self.bit
-        heapify(self._heap)
-        self._limit = 64 + 2 * len(self._heap)
+        kept = []
+        for _, id_, node in self._heap:
+            if self.fits(node):
+                kept.append((self.rank(node), id_, node))
+            else:
+                node.queued &= ~self.bit
+        heapify(kept)
+        self._heap = kept
+        self._limit = 64 + 3 * len(kept)
 
     def pop(self) -> Node | None:
         """The best candidate, which leaves the queue; None if there is none."""

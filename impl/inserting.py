@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import suppress
 
 from .backup import backup
@@ -9,31 +10,39 @@ from .config import FULL, MAMBA, NAMES, SWA
 from .core import Core
 from .errors import OutOfDeviceSlots, OutOfHostMemory, Refused, StaleReceipt
 from .evict import make_device_room
+from .keys import TOKEN_BYTES, Tokens, decode, encode
 from .matching import settle_walk
 from .node import Node, Receipt
 from .requests import attach_aux, insert_leaf, lock, split, unevict, unlock
 from .tree import walk
 
 
-def insert(core: Core, key: bytes, *, swa: bool, mamba: bool, after: Receipt | None) -> Node:
-    """Insert a whole sequence: FULL of all, SWA of its window, MAMBA of its end, as asked for. Returns the
-    node that it ends at.
+def insert(core: Core, key: bytes, start: Node, swa: bool, mamba: bool) -> Node:
+    """Insert a sequence: FULL of all, SWA of its window, MAMBA of its end, as asked for. Returns the node that it
+    ends at.
 
     What the tree has is not computed again; what it has on the host only becomes resident by the request's
     own pages.
 
     Args:
-        after: a request's receipt whose node `key` is known to begin with; matching resumes there.
+        key: what follows `start`.
+        start: where matching resumes; locked by the request, unless it is the root.
 
     Raises:
         OutOfDeviceSlots: no room; the tree keeps what it had.
     """
-    start = core.root if after is None else _start(core, key, after)
-    stride = core.stride
-    end = len(key) // stride
+    base = start.end
+    end = base + len(key) // core.stride
     cut = max(0, end - core.window) if swa else end
     while True:
-        node = settle_walk(core, walk(start, key, stride))
+        node = settle_walk(core, walk(start, key, core.stride))
+        if not core.auxiliary and node.device[FULL].slots is not None:
+            need = end - node.end
+            if need <= core.full.available and not core.starved["device"]:
+                # Nothing to restore and room for the rest: what most inserts are.
+                if need:
+                    node = insert_leaf(core, node, key[(node.end - base) * core.stride :])
+                return _done(core, node, [node])
         if swa:
             _cut_at(core, node, cut)
         missing = _missing(core, node, end, cut, mamba)
@@ -41,15 +50,24 @@ def insert(core: Core, key: bytes, *, swa: bool, mamba: bool, after: Receipt | N
         if not short:
             break
         _make_room(core, node, missing, short)
-    return _apply(core, node, key, cut if swa else None, mamba)
+    return _apply(core, node, key, base, cut if swa else None, mamba)
 
 
-def _start(core: Core, key: bytes, after: Receipt) -> Node:
-    node = after.node
-    at = node.end * core.stride
-    if at > len(key) or not key.endswith(node.key, 0, at):
+def after_receipt(core: Core, tokens: Tokens, receipt: Receipt) -> bytes:
+    """The key of what follows a request's node in `tokens`, without a look at what comes before that node.
+
+    Raises BadTokens, StaleReceipt.
+    """
+    node = receipt.node
+    at = node.end * core.config.page_size
+    size = len(node.key) // TOKEN_BYTES
+    if isinstance(tokens, bytes):
+        at, size = at * TOKEN_BYTES, size * TOKEN_BYTES
+    elif not isinstance(tokens, array):
+        tokens = array("I", decode(encode(tokens, core.config.page_size)))
+    if len(tokens) < at or encode(tokens[at - size : at], core.config.page_size) != node.key:
         raise StaleReceipt("after", f"the tokens do not begin with those of node {node.id}")
-    return node
+    return encode(tokens[at:], core.config.page_size)
 
 
 def _cut_at(core: Core, node: Node, cut: int) -> None:
@@ -107,7 +125,7 @@ def _make_room(core: Core, node: Node, missing: dict[int, int], short: list[int]
             unlock(core, receipt)
 
 
-def _apply(core: Core, node: Node, key: bytes, cut: int | None, mamba: bool) -> Node:
+def _apply(core: Core, node: Node, key: bytes, base: int, cut: int | None, mamba: bool) -> Node:
     """There is room, and nothing below can fail."""
     absent = []
     walker = node
@@ -118,11 +136,11 @@ def _apply(core: Core, node: Node, key: bytes, cut: int | None, mamba: bool) -> 
     for member in reversed(absent):
         unevict(core, member)
     stride = core.stride
-    end = len(key) // stride
+    end = base + len(key) // stride
     if cut is not None and node.end < cut < end:
-        node = insert_leaf(core, node, key[node.end * stride : cut * stride])
+        node = insert_leaf(core, node, key[(node.end - base) * stride : (cut - base) * stride])
     if node.end < end:
-        node = insert_leaf(core, node, key[node.end * stride :])
+        node = insert_leaf(core, node, key[(node.end - base) * stride :])
     changed = [node, *absent]
     if cut is not None:
         walker, parent = node, node.parent
@@ -133,19 +151,19 @@ def _apply(core: Core, node: Node, key: bytes, cut: int | None, mamba: bool) -> 
             walker, parent = parent, parent.parent
     if mamba and node.parent is not None and node.device[MAMBA].slots is None:
         attach_aux(core, node, MAMBA)
-    _touch(core, node)
-    if not core.write_back:
-        _write_through(core, node, list(dict.fromkeys(changed)))
-    return node
+    return _done(core, node, changed)
 
 
-def _touch(core: Core, node: Node) -> None:
+def _done(core: Core, node: Node, changed: list[Node]) -> Node:
     core.clock = now = core.clock + 1
     walker: Node | None = node
     while walker is not None:
         walker.touched = now
         walker.hits += 1
         walker = walker.parent
+    if not core.write_back:
+        _write_through(core, node, list(dict.fromkeys(changed)))
+    return node
 
 
 def _write_through(core: Core, node: Node, changed: list[Node]) -> None:

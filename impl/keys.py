@@ -22,9 +22,9 @@ def encode(tokens: Tokens, page_size: int) -> bytes:
     Raises:
         BadTokens: not integers, outside 0 … 2**32-1, or the last page is not full.
     """
-    if isinstance(tokens, bytes):
+    if type(tokens) is bytes:
         key = tokens
-    elif isinstance(tokens, array) and tokens.typecode == "I":
+    elif type(tokens) is array and tokens.typecode == "I":
         key = tokens.tobytes()
     else:
         try:

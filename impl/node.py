@@ -23,8 +23,8 @@ class Seat:
 
     __slots__ = ("locks", "pending", "slots")
 
-    def __init__(self, slots: Slots | None = None) -> None:
-        self.slots = slots
+    def __init__(self) -> None:
+        self.slots: Slots | None = None
         self.pending: Operation | None = None
         self.locks: dict[Receipt, None] | None = None
 
@@ -76,8 +76,11 @@ class Node:
         self.key = key
         self.end = end
         self.children: dict[bytes, Node] = {}
-        self.device = [Seat() for _ in range(components)] if components > 1 else [Seat()]
-        self.host = [Seat() for _ in range(components)] if components > 1 else [Seat()]
+        if components == 1:
+            self.device, self.host = [Seat()], [Seat()]
+        else:
+            self.device = [Seat() for _ in range(components)]
+            self.host = [Seat() for _ in range(components)]
         self.lock_ref = 0
         self.device_children = 0
         self.host_children = 0

@@ -106,10 +106,10 @@ def lock(core: Core, node: Node) -> Receipt:
 
     The whole path is on the device.
     """
-    assert node.on_device
-    receipt = Receipt(core.next_holder, "request", node)
-    core.next_holder += 1
-    core.holders[receipt.id] = receipt
+    assert node.device[FULL].slots is not None
+    id_ = core.next_holder
+    core.next_holder = id_ + 1
+    core.holders[id_] = receipt = Receipt(id_, "request", node)
     boundary = lock_device(core, node, node, receipt)
     if core.recorder is not None:
         args = {"node": node.id, "holder": receipt.id}

@@ -13,8 +13,8 @@ Walk = tuple[Node, Node | None, int]
 
 
 def walk(node: Node, key: bytes, stride: int) -> Walk:
-    """Follow `key` down from `node`, whose own end it is known to contain."""
-    at = node.end * stride
+    """Follow `key` down from `node`, at whose end it begins."""
+    at = 0
     while True:
         child = node.children.get(key[at : at + stride])
         if child is None:

@@ -1,10 +1,12 @@
 """What the pure functions of the model promise, as functions that CrossHair tries to make return False.
 
-Each takes plain data, builds what it needs from it, and returns whether the promise is kept. `parents` gives a tree: the
+Each takes plain data, builds what it needs from it, and returns whether the promise is kept. `parents` is a tree: the
 parent of node i + 1 is `parents[i]`.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from ..model.algebra import FALSE, TRUE, And, Formula, all_of, conjuncts
 from ..model.state import Pairs, State
@@ -30,7 +32,7 @@ def a_path_ends_at_the_root(parents: list[int], node: int) -> bool:
     post: _
     """
     path = list(tree(parents).path(node))
-    steps = zip(path, path[1:], strict=False)
+    steps = pairwise(path)
     return path[0] == node and path[-1] == 0 and all(parents[lower - 1] == upper for lower, upper in steps)
 
 

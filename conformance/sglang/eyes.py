@@ -128,7 +128,7 @@ class RustEyes:
         self._types = list(core.types.items())
         self._file = os.memfd_create("tree")
         self._next = core.tree.root_node_handle() + 1
-        self.freed: dict[str, Any] = {name: () for name in core.types}
+        self.freed: dict[str, Any] = dict.fromkeys(core.types, ())
         """Host slots by component that the core has freed and the picture still shows."""
 
     def root(self) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,11 @@ def test_ours(pinproof_conform, pinproof_target):
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_ours.py").write_text(TEST)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    plugin = ["-p", "pinproof.conformance.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    plugin = ["-p", "pinproof.conformance.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-v", *plugin, *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # Loaded by name here, whether or not the package is installed with its entry point.
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=alone)
 
 
 def test_it_adds_a_test_for_each_setting(tmp_path: Path) -> None:

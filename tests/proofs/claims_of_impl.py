@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from array import array
 
+from crosshair.core import deep_realize
+from crosshair.tracers import NoTracing
 from pinproof.impl.errors import SlotError
 from pinproof.impl.keys import TOKEN_BYTES, common_pages, encode, pages
 from pinproof.impl.slots import SlotPool
@@ -40,6 +42,23 @@ def slots_come_back(size: int, first: int, second: int) -> bool:
     pre: 0 <= size <= 4 and 0 <= first <= 4 and 0 <= second <= 4
     post: _
     """
+    numbers = deep_realize((size, first, second))
+    with NoTracing():
+        return _slots_come_back(*numbers)
+
+
+def nothing_is_freed_twice(size: int, slot: int, other: int) -> bool:
+    """
+    pre: 1 <= size <= 3 and -1 <= slot <= 3 and -1 <= other <= 3
+    post: _
+    """
+    numbers = deep_realize((size, slot, other))
+    with NoTracing():
+        return _nothing_is_freed_twice(*numbers)
+
+
+# Free lists compare memory, and CrossHair's stand-in for arrays has none: it chooses the numbers, and the pool is real.
+def _slots_come_back(size: int, first: int, second: int) -> bool:
     pool = SlotPool("test", size)
     taken = [s for count in (first, second) if (got := pool.take(count)) is not None for s in got]
     unique = len(set(taken)) == len(taken) and all(pool.is_used(s) for s in taken)
@@ -48,11 +67,7 @@ def slots_come_back(size: int, first: int, second: int) -> bool:
     return unique and counted and pool.available == size and not any(pool.is_used(s) for s in taken)
 
 
-def nothing_is_freed_twice(size: int, slot: int, other: int) -> bool:
-    """
-    pre: 1 <= size <= 3 and -1 <= slot <= 3 and -1 <= other <= 3
-    post: _
-    """
+def _nothing_is_freed_twice(size: int, slot: int, other: int) -> bool:
     pool = SlotPool("test", size)
     taken = pool.take(1)
     assert taken is not None
