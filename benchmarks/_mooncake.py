@@ -48,10 +48,7 @@ def imitate(path: Path, count: int, seed: int = 0) -> None:
     open_: list[list[int]] = []
     rows: list[dict[str, Any]] = []
     for number in range(count):
-        if open_ and dice.random() < 0.45:
-            ids = open_.pop(dice.randrange(max(0, len(open_) - 400), len(open_)))
-        else:
-            ids = [0]
+        ids = open_.pop(dice.randrange(max(0, len(open_) - 400), len(open_))) if open_ and dice.random() < 0.45 else [0]
         for _ in range(1 + min(200, int(dice.lognormvariate(2.4, 0.9)))):
             ids.append(fresh)
             fresh += 1

@@ -117,8 +117,11 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return seconds, found
 
 
-def chat(job: dict[str, Any]) -> dict[str, Any]:
-    """Match, lock, insert, unlock."""
+chats: dict[str, Callable[[int, int], list[int]]] = {}
+
+
+def begin_chat(job: dict[str, Any]) -> dict[str, Any]:
+    """An empty tree for match, lock, insert, unlock; `chat` goes on with it."""
     requests = _chat.chat(job["conversations"], job["page"], job["seed"], "q")
     longest = max(len(whole) for _, whole in requests)
     server = Server(job["core"], job["page"], job["components"], job["window"], "write_back", longest)
@@ -128,9 +131,9 @@ def chat(job: dict[str, Any]) -> dict[str, Any]:
     ]
     states = [server.torch.tensor([n + 1]) for n in range(len(requests))]
 
-    def run() -> list[int]:
+    def run(low: int, high: int) -> list[int]:
         tree, insert, answers = server.tree, server.insert, []
-        for (key, params, prompt, whole, value), state in zip(given, states, strict=True):
+        for (key, params, prompt, whole, value), state in zip(given[low:high], states[low:high], strict=True):
             found = tree.match_prefix(params(key=key(prompt)))
             node, matched = found.last_device_node, found.device_prefix_len
             receipt = tree.inc_lock_ref(node).to_dec_params()
@@ -139,8 +142,17 @@ def chat(job: dict[str, Any]) -> dict[str, Any]:
             answers.append(matched)
         return answers
 
-    seconds, answers = timed(run)
-    return {"seconds": seconds, "answers": answers, "operations": 4 * len(requests)}
+    chats[job["core"]] = run
+    gc.collect()
+    gc.freeze()
+    return {}
+
+
+def chat(job: dict[str, Any]) -> dict[str, Any]:
+    """Some requests of a chat that was begun."""
+    begun = process_time()
+    answers = chats[job["core"]](job["low"], job["high"])
+    return {"seconds": process_time() - begun, "answers": answers}
 
 
 def mooncake(job: dict[str, Any]) -> dict[str, Any]:
@@ -266,6 +278,7 @@ def resident() -> int:
 
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "begin_chat": begin_chat,
     "chat": chat,
     "mooncake": mooncake,
     "evict": evict,

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy
 import torch
-
 from pinproof.conformance.sglang.environment import EnvironmentProblem, find
 
 RELEASE = "0.5.23"

@@ -9,14 +9,17 @@ as well; the other side is given its slots for nothing. No page content is writt
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+from statistics import median
+from time import process_time
 
 import _chat
-from _sides import Cores, Row, options, show, timed, write
-
+from _sides import Cores, Row, options, show, write
 from pinproof.impl import TieredCache
 
 WINDOW = 1024
+TURN = 64
+"""Requests that one side serves before the next has its turn."""
 SETS = (("full",), ("full", "swa", "mamba"))
 TARGETS = {("full",): (15.0, 3.0), ("full", "swa", "mamba"): (12.0, 2.5)}
 """How many times the Python and the Rust core's operations a second are asked for."""
@@ -40,31 +43,48 @@ def main() -> None:
 
 
 def compare(cores: Cores, components: tuple[str, ...], page: int, conversations: int, repeat: int) -> Row:
-    """All sides in turn, `repeat` times."""
-    best: dict[str, float] = {}
-    answers: dict[str, list[int]] = {}
+    """All sides `repeat` times, in turns of a few requests each: the machine's moods come upon all of them."""
     job = {"page": page, "components": list(components), "window": WINDOW, "conversations": conversations, "seed": 0}
-    operations = 0
-    for _ in range(repeat):
-        found = ours(components, page, conversations)
-        seen = {"ours": found}
-        if cores.why_not is None:
-            for core in ("python", "rust"):
-                seen[core] = cores.run(do="chat", core=core, **job)
-        for side, one in seen.items():
-            best[side] = min(best.get(side, 1e9), one["seconds"])
-            answers[side] = one["answers"]
-        operations = found["operations"]
-    same = all(answers[side] == answers["ours"] for side in answers)
-    rates = {side: operations / seconds for side, seconds in best.items()}
-    return {"components": list(components), "page": page, "rates": rates, "same answers": same, "job": job}
-
-
-def ours(components: tuple[str, ...], page: int, conversations: int) -> dict[str, Any]:
-    """One run of the cache, on a device that has room for everything."""
     requests = _chat.chat(conversations, page, 0)
+    sides = ["ours"] if cores.why_not else ["ours", "python", "rust"]
+    rounds: list[dict[str, float]] = []
+    same = True
+    for _ in range(repeat):
+        for core in sides[1:]:
+            cores.run(do="begin_chat", core=core, **job)
+        cache = make(components, page, requests)
+        gc.collect()
+        gc.freeze()
+        spent = dict.fromkeys(sides, 0.0)
+        for low in range(0, len(requests), TURN):
+            part = requests[low : low + TURN]
+            begun = process_time()
+            answers = run(cache, part)
+            spent["ours"] += process_time() - begun
+            for core in sides[1:]:
+                found = cores.run(do="chat", core=core, low=low, high=low + TURN)
+                spent[core] += found["seconds"]
+                same = same and found["answers"] == answers
+        gc.unfreeze()
+        rounds.append(spent)
+    middle = sorted(rounds, key=lambda spent: spent[sides[-1]] / spent["ours"])[len(rounds) // 2]
+    rates = {side: 4 * len(requests) / seconds for side, seconds in middle.items()}
+    times = {side: median([spent[side] / spent["ours"] for spent in rounds]) for side in sides[1:]}
+    return {
+        "components": list(components),
+        "page": page,
+        "operations a second": rates,
+        "times": times,
+        "same answers": same,
+        "rounds": rounds,
+        "job": job,
+    }
+
+
+def make(components: tuple[str, ...], page: int, requests: list[_chat.Request]) -> TieredCache:
+    """A cache whose device has room for everything."""
     room = sum(len(whole) for _, whole in requests) // page // 2
-    cache = TieredCache(
+    return TieredCache(
         components=components,
         page_size=page,
         device_pages=room,
@@ -76,27 +96,26 @@ def ours(components: tuple[str, ...], page: int, conversations: int) -> dict[str
         content=False,
     )
 
-    def run() -> list[int]:
-        match, lock, insert, unlock, answers = cache.match, cache.lock, cache.insert, cache.unlock, []
-        for prompt, whole in requests:
-            found = match(prompt)
-            receipt = lock(found.device_node)
-            insert(whole, after=receipt)
-            unlock(receipt)
-            answers.append(found.device_tokens)
-        return answers
 
-    seconds, answers = timed(run)
-    return {"seconds": seconds, "answers": answers, "operations": 4 * len(requests)}
+def run(cache: TieredCache, requests: list[_chat.Request]) -> list[int]:
+    """Serve requests; how many tokens of each were found."""
+    match, lock, insert, unlock, answers = cache.match, cache.lock, cache.insert, cache.unlock, []
+    for prompt, whole in requests:
+        found = match(prompt)
+        receipt = lock(found.device_node)
+        insert(whole, after=receipt)
+        unlock(receipt)
+        answers.append(found.device_tokens)
+    return answers
 
 
 def line(row: Row) -> list[str]:
     """A row as text."""
-    rates = row["rates"]
+    rates, times = row["operations a second"], row["times"]
     cells = [f"{'+'.join(row['components'])}, {row['page']}", f"{rates['ours']:,.0f}"]
     for core, target in zip(("python", "rust"), TARGETS[tuple(row["components"])], strict=True):
         if core in rates:
-            cells += [f"{rates[core]:,.0f}", f"{rates['ours'] / rates[core]:.1f}", f"{target:g}"]
+            cells += [f"{rates[core]:,.0f}", f"{times[core]:.1f}", f"{target:g}"]
         else:
             cells += ["not measured", "", f"{target:g}"]
     return [*cells, "equal" if row["same answers"] else "DIFFERENT"]

@@ -9,7 +9,7 @@ import torch
 from . import inserting, keys, loading, matching, prefetching, requests
 from .audit import audit
 from .backup import backup
-from .config import FULL, MAMBA, NAMES, SWA, CacheConfig
+from .config import FULL, NAMES, CacheConfig
 from .content import whose
 from .core import Core, Recorder
 from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError
@@ -155,7 +155,7 @@ class TieredCache:
         Raises UnknownNode, or Refused if the path is not all on the device.
         """
         found = self.core.node(node)
-        if not found.on_device:
+        if found.device[FULL].slots is None:
             raise Refused("node", f"{node} is not on the device: load it back first")
         return requests.lock(self.core, found)
 
@@ -238,11 +238,11 @@ class TieredCache:
         start = core.root
         if after is None:
             key = keys.encode(tokens, self.config.page_size)
-            if not key:
-                raise BadTokens("tokens", "there are none")
         else:
             key = inserting.after_receipt(core, tokens, core.receipt(after, "request"))
             start = after.node
+        if not key and start is core.root:
+            raise BadTokens("tokens", "there are none")
         with_swa, with_mamba = core.swa if swa is None else swa, core.mamba if mamba is None else mamba
         return inserting.insert(core, key, start, with_swa, with_mamba).id
 

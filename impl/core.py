@@ -104,7 +104,7 @@ class Core:
         """A live receipt, by itself or by id, of one of these kinds. Raises StaleReceipt."""
         id_ = receipt if isinstance(receipt, int) else receipt.id
         found = self.holders.get(id_)
-        if found is None or (found is not receipt and not isinstance(receipt, int)):
+        if found is None or (found is not receipt and receipt is not id_):
             raise StaleReceipt("holder", f"{id_!r} was given back already, or is not of this cache")
         if kinds and found.kind not in kinds:
             raise StaleReceipt("holder", f"{id_} is a {found.kind}, not a {' or a '.join(kinds)}")

@@ -10,7 +10,7 @@ from .config import FULL, MAMBA, NAMES, SWA
 from .core import Core
 from .errors import OutOfDeviceSlots, OutOfHostMemory, Refused, StaleReceipt
 from .evict import make_device_room
-from .keys import TOKEN_BYTES, Tokens, decode, encode
+from .keys import TOKEN_BYTES, Tokens, encode
 from .matching import settle_walk
 from .node import Node, Receipt
 from .requests import attach_aux, insert_leaf, lock, split, unevict, unlock
@@ -61,10 +61,9 @@ def after_receipt(core: Core, tokens: Tokens, receipt: Receipt) -> bytes:
     node = receipt.node
     at = node.end * core.config.page_size
     size = len(node.key) // TOKEN_BYTES
-    if isinstance(tokens, bytes):
+    if not isinstance(tokens, array):
+        tokens = encode(tokens, core.config.page_size)
         at, size = at * TOKEN_BYTES, size * TOKEN_BYTES
-    elif not isinstance(tokens, array):
-        tokens = array("I", decode(encode(tokens, core.config.page_size)))
     if len(tokens) < at or encode(tokens[at - size : at], core.config.page_size) != node.key:
         raise StaleReceipt("after", f"the tokens do not begin with those of node {node.id}")
     return encode(tokens[at:], core.config.page_size)

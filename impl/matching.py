@@ -30,6 +30,10 @@ class Match(NamedTuple):
     host_tokens: int
 
 
+_match = tuple.__new__
+"""What `Match(...)` comes to, without its detour."""
+
+
 def descend(core: Core, key: bytes) -> Node:
     """The node at which the longest match of `key` ends; splits the node that it ends in."""
     return settle_walk(core, walk(core.root, key, core.stride))
@@ -57,7 +61,7 @@ def match(core: Core, key: bytes) -> Match:
             assert device.parent is not None
             device = device.parent
         have = device.end
-        return Match(node.id, end * size, device.id, have * size, node.id, (end - have) * size)
+        return _match(Match, (node.id, end * size, device.id, have * size, node.id, (end - have) * size))
     path = node.path()
     here, there = usable_ends(path[-2::-1], core.root, core.window, core.swa, core.mamba)
     return Match(node.id, end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size)
