@@ -4,7 +4,6 @@ events.
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -81,7 +80,7 @@ class Core:
 
     def _new_root(self) -> Node:
         root = Node(0, None, b"", 0, self.seats)
-        root.device[FULL].slots = root.host[FULL].slots = array("i")
+        root.device[FULL].slots = root.host[FULL].slots = range(0)
         root.hashes = b""
         return root
 

@@ -58,15 +58,18 @@ def after_receipt(core: Core, tokens: Tokens, receipt: Receipt) -> bytes:
 
     Raises BadTokens, StaleReceipt.
     """
-    node = receipt.node
-    at = node.end * core.config.page_size
-    size = len(node.key) // TOKEN_BYTES
-    if not isinstance(tokens, array):
-        tokens = encode(tokens, core.config.page_size)
-        at, size = at * TOKEN_BYTES, size * TOKEN_BYTES
-    if len(tokens) < at or encode(tokens[at - size : at], core.config.page_size) != node.key:
+    node, size = receipt.node, core.config.page_size
+    if isinstance(tokens, array):
+        at = node.end * size
+        tail = encode(tokens[at:], size)
+        good = encode(tokens[at - len(node.key) // TOKEN_BYTES : at], size) == node.key
+    else:
+        key, at = encode(tokens, size), node.end * core.stride
+        tail = key[at:]
+        good = at <= len(key) and key.endswith(node.key, 0, at)
+    if not good:
         raise StaleReceipt("after", f"the tokens do not begin with those of node {node.id}")
-    return encode(tokens[at:], core.config.page_size)
+    return tail
 
 
 def _cut_at(core: Core, node: Node, cut: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .config import NAMES, WORD, CacheConfig
-from .slots import SlotPool, Slots
+from .slots import SlotPool, Slots, as_array
 
 
 class Pool:
@@ -49,12 +49,16 @@ class Pool:
 
     def fill(self, slots: Slots, pages: torch.Tensor) -> None:
         """Write whole pages `[len(slots), layers, words]`."""
-        index = torch.frombuffer(slots, dtype=torch.int32)
-        self.data[index.to(self.data.device)] = pages.to(self.data.device)
+        self.data[self._index(slots)] = pages.to(self.data.device)
 
     def pages(self, slots: Slots) -> torch.Tensor:
-        """Whole pages `[len(slots), layers, words]`, in CPU memory."""
-        return self.data[torch.frombuffer(slots, dtype=torch.int32).to(self.data.device)].cpu()
+        """Whole pages `[len(slots), layers, words]`, in CPU memory: to be looked at now, not kept."""
+        return self.data[self._index(slots)].cpu()
+
+    def _index(self, slots: Slots) -> slice | torch.Tensor:
+        if isinstance(slots, range) and slots.step == 1:
+            return slice(slots.start, slots.stop)
+        return torch.frombuffer(as_array(slots), dtype=torch.int32).to(self.data.device)
 
 
 class Pools:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 from .config import FULL, MAMBA, SWA
 from .content import chain
 from .core import Core
@@ -11,7 +9,7 @@ from .errors import BadConfig, NothingToDo, NotReady, OutOfHostMemory
 from .host_room import make_host_room
 from .matching import descend
 from .node import Node, Operation, Prefetch
-from .slots import Slots
+from .slots import Slots, joined
 from .storage import (
     attach_host_aux,
     begin_prefetch,
@@ -84,7 +82,7 @@ def _auxiliary(core: Core, store: Store, node: Node, rest: list[bytes]) -> dict[
 
 
 def _numbers(count: int) -> Slots:
-    return array("i", range(count))
+    return range(count)
 
 
 def finish_prefetch(core: Core, receipt: Prefetch) -> Node | None:
@@ -116,7 +114,7 @@ def _hand_over(core: Core, receipt: Prefetch) -> Node | None:
     cut = max(node.end, end - len(receipt.reserved[SWA])) if whole and SWA in receipt.reserved else node.end
     own = receipt.reserved[FULL]
     offset = receipt.first
-    left = own[: node.end - offset] + own[end - offset :]
+    left = joined(own[: node.end - offset], own[end - offset :])
     for low, high in ((node.end, cut), (cut, end)):
         if high > low:
             slots = own[low - offset : high - offset]

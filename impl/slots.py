@@ -13,10 +13,11 @@ import numpy as np
 from .errors import SlotError
 
 if TYPE_CHECKING:
-    Slots = array[int]
+    Slots = array[int] | range
     Numbers = np.ndarray[Any, np.dtype[Any]]
 else:
-    Slots, Numbers = array, np.ndarray
+    Slots, Numbers = array | range, np.ndarray
+# Neighbours that count up are a `range`: nothing to store or to look through. All others are `array('i')`.
 
 FEW = 48
 """Up to so many slots a plain loop is faster than numpy."""
@@ -25,19 +26,32 @@ _FREE, _USED, _MOST = 0, 1, 255
 
 def _index(slots: Slots) -> Numbers:
     """What numpy indexes with fastest; a negative slot becomes one that no pool has."""
-    return np.frombuffer(slots, dtype=np.uint32).astype(np.intp)
+    return np.frombuffer(as_array(slots), dtype=np.uint32).astype(np.intp)
+
+
+def as_array(slots: Slots) -> array[int]:
+    """The same slots with memory behind them."""
+    return array("i", slots) if isinstance(slots, range) else slots
+
+
+def joined(first: Slots, second: Slots) -> Slots:
+    """All slots of both, in order."""
+    if not first or not second:
+        return first or second
+    if isinstance(first, range) and isinstance(second, range) and first.stop == second.start:
+        return range(first.start, second.stop)
+    return as_array(first) + as_array(second)
 
 
 class SlotPool:
     """The slots 0 … size-1 of one pool, each free or used, and used ones in any number of transfers.
 
-    Slots are handed out as `array('i')`. Last freed is first reused. One byte a slot says how it is: 0 free,
-    1 used, 1+n used and in n transfers. What is free is kept as runs of neighbours, so that a request's pages
-    come as one run while there is one, and are booked by filling and comparing memory.
+    Last freed is first reused. One byte a slot says how it is: 0 free, 1 used, 1+n used and in n transfers. What is
+    free is kept as runs of neighbours, so that a request's pages come as one run while there is one, and are booked
+    by filling and comparing memory.
     """
 
     __slots__ = (
-        "_every",
         "_order",
         "_runs",
         "_scratch",
@@ -55,20 +69,16 @@ class SlotPool:
         self.available = size
         """Free slots."""
         self.in_transfer = 0
-        self._every: Slots = array("i", range(size))
         self._runs: list[tuple[int, int]] = [(0, size)] if size else []
         self._state = bytearray(size)
         self._view: Numbers = np.frombuffer(self._state, dtype=np.uint8)
         self._scratch: Numbers = np.zeros(size, dtype=np.int32)
-        self._order: Numbers = np.frombuffer(self._every, dtype=np.int32)
+        self._order: Numbers = np.arange(size, dtype=np.int32)
 
     @property
-    def free(self) -> Slots:
+    def free(self) -> list[int]:
         """All free slots, as they would be handed out."""
-        found = array("i")
-        for start, stop in reversed(self._runs):
-            found.extend(self._every[start:stop])
-        return found
+        return [slot for start, stop in reversed(self._runs) for slot in range(start, stop)]
 
     def is_used(self, slot: int) -> bool:
         """The slot was given out and not given back."""
@@ -83,21 +93,19 @@ class SlotPool:
         if count > self.available:
             return None
         self.available -= count
-        runs, taken, missing = self._runs, array("i"), count
-        while missing:
+        runs = self._runs
+        found: Slots = range(0)
+        while count:
             start, stop = runs[-1]
-            if stop - start > missing:
-                end = start + missing
-                runs[-1] = end, stop
+            if stop - start > count:
+                runs[-1] = start + count, stop
+                stop = start + count
             else:
-                end = stop
                 del runs[-1]
-            missing -= end - start
-            self._state[start:end] = b"\1" * (end - start)
-            if not missing and not taken:
-                return self._every[start:end]
-            taken += self._every[start:end]
-        return taken
+            count -= stop - start
+            self._state[start:stop] = b"\1" * (stop - start)
+            found = joined(found, range(start, stop))
+        return found
 
     def give(self, slots: Slots) -> None:
         """Take slots back.
@@ -180,11 +188,9 @@ class SlotPool:
         self.in_transfer -= len(slots)
 
     def _run(self, slots: Slots) -> int:
-        """The first of `slots` if they are the pool's and count up by one, else -1."""
-        if not slots:
-            return -1
-        first = slots[0]
-        return first if first >= 0 and slots == self._every[first : first + len(slots)] else -1
+        """The first of `slots` if they are the pool's and are known to count up by one, else -1."""
+        good = type(slots) is range and slots.step == 1 and 0 <= slots.start < slots.stop <= self.size
+        return slots[0] if good else -1
 
     def _swap(self, first: int, count: int, old: bytes, new: bytes) -> bool:
         """Let a run whose states are all `old` be `new`; False, and nothing done, if they are not."""
