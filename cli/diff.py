@@ -9,8 +9,10 @@ import typer
 
 from ..conformance.diff import DiffResult, Divergence
 from ..conformance.diff import diff as run_diff
+from ..view.sources import from_two_traces, open_source
 from .options import Json
 from .report import err, finish, out, progress, verdict_line
+from .trees import draw
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +31,7 @@ def diff(
     """
     with progress("comparing", quiet=json) as tick:
         found = run_diff(a, b, progress=lambda events: tick(events, 0, f"{events:,} events"))
-    finish(as_json(found), as_json=json, show=lambda: show(found))
+    finish(as_json(found), as_json=json, show=lambda: show(found, a, b))
 
 
 def as_json(found: DiffResult) -> dict[str, Any]:
@@ -42,20 +44,21 @@ def as_json(found: DiffResult) -> dict[str, Any]:
     }
 
 
-def show(found: DiffResult) -> None:
-    """The screen."""
+def show(found: DiffResult, a: Path, b: Path | None) -> None:
+    """The screen: where they part, and the tree before and after."""
     for name in found.truncated:
         err.print(f"[yellow]{name}: the last line is cut off; it was left out[/]")
     if found.divergence is not None:
-        show_divergence(found.divergence)
+        show_divergence(found.divergence, against="the model" if b is None else None)
+        draw(open_source(a) if b is None else from_two_traces(a, b))
     verdict_line(found.verdict, f"{found.events:,} events compared")
 
 
-def show_divergence(at: Divergence) -> None:
+def show_divergence(at: Divergence, against: str | None = None) -> None:
     """Where two histories part: the event on both sides, the fields, the rule, what happened before."""
     out.print(f"[bold]event {at.seq}[/] (line {at.line})")
     out.print(f"  a  {at.a or 'has ended'}", markup=False)
-    out.print(f"  b  {at.b or 'has ended'}", markup=False)
+    out.print(f"  b  {against or at.b or 'has ended'}", markup=False)
     for field in at.fields:
         where = "" if field.node is None else f"node {field.node} "
         out.print(f"  [red]{where}{field.field}[/]: {field.a!r} | {field.b!r}")

@@ -10,8 +10,10 @@ import typer
 from ..conformance.replay import ReplayResult
 from ..conformance.replay import replay as run_replay
 from ..conformance.scenario import shipped
+from ..view.sources import open_source
 from .options import Json
 from .report import finish, out, verdict_line
+from .trees import draw
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +35,7 @@ def replay(
         names = [file.name.removesuffix(".toml") for file in shipped()]
         finish({"verdict": "holds", "scenarios": names}, as_json=json, show=lambda: out.print("\n".join(names)))
     found = run_replay(scenario, target, trace=trace)
-    finish(as_json(found), as_json=json, show=lambda: show(found))
+    finish(as_json(found), as_json=json, show=lambda: show(found, trace))
 
 
 def as_json(found: ReplayResult) -> dict[str, Any]:
@@ -56,10 +58,12 @@ def as_json(found: ReplayResult) -> dict[str, Any]:
     }
 
 
-def show(found: ReplayResult) -> None:
+def show(found: ReplayResult, trace: Path | None) -> None:
     """The screen: a line a run, and what went otherwise than the scenario says."""
     for run in found.runs:
         out.print(f"{run.verdict:8} {run.policy}/{'+'.join(run.components)}  {run.steps} steps  {run.reason}".rstrip())
         for v in run.violations:
             out.print(f"  {v}", markup=False, style="red")
+    if found.violations and trace is not None:
+        draw(open_source(trace))
     verdict_line(found.verdict, f"{found.scenario} on {found.target}")

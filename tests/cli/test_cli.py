@@ -84,6 +84,11 @@ def test_conform_and_diff(run: Run, tmp_path: Path) -> None:
     code, told = run.json("diff", altered)
     assert (code, told["verdict"]) == (1, "violated")
     assert told["divergence"]["line"] == where + 1
+    code, shown, _ = run("diff", altered)
+    assert code == 1
+    assert "before" in shown
+    assert "after" in shown
+    assert "\x1b" not in shown
 
 
 def test_the_chat_workload(run: Run) -> None:
