@@ -210,8 +210,8 @@ class Core:
         touched = list(receipt.locks.values())
         walker = receipt.path
         while walker is not None:
-            walker.lock_ref -= 1
-            assert walker.lock_ref >= 0, "more released than locked"
+            walker.lock_ref = left = walker.lock_ref - 1
+            assert left >= 0, "more released than locked"
             touched.append(walker)
             walker = walker.parent
         for seat in receipt.locks:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
+from operator import attrgetter
 from typing import Any
 
 from .node import Node
 
 Rank = Callable[[Node], Any]
 STRATEGIES: dict[str, Rank] = {
-    "lru": lambda node: node.touched,
-    "lfu": lambda node: (node.hits, node.touched),
-    "fifo": lambda node: node.born,
-    "priority": lambda node: (node.priority, node.touched),
+    "lru": attrgetter("touched"),
+    "lfu": attrgetter("hits", "touched"),
+    "fifo": attrgetter("born"),
+    "priority": attrgetter("priority", "touched"),
 }
 """Least first.
 

@@ -8,7 +8,7 @@ from .config import FULL
 from .core import Core
 from .node import Node
 from .requests import split
-from .tree import Walk, usable_ends, walk
+from .tree import Walk, last_usable, walk
 
 
 class Match(NamedTuple):
@@ -62,6 +62,9 @@ def match(core: Core, key: bytes) -> Match:
             device = device.parent
         have = device.end
         return _match(Match, (node.id, end * size, device.id, have * size, node.id, (end - have) * size))
-    path = node.path()
-    here, there = usable_ends(path[-2::-1], core.root, core.window, core.swa, core.mamba)
-    return Match(node.id, end * size, here.id, here.end * size, there.id, max(0, there.end - here.end) * size)
+    here = last_usable(node, core.window, core.swa, core.mamba, host=False)
+    there = here if here is node else last_usable(node, core.window, core.swa, core.mamba, host=True)
+    have, could = here.end, there.end
+    return _match(
+        Match, (node.id, end * size, here.id, have * size, there.id, (could - have) * size if could > have else 0)
+    )

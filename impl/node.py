@@ -79,8 +79,10 @@ class Node:
         if components == 1:
             self.device, self.host = [Seat()], [Seat()]
         else:
-            self.device = [Seat() for _ in range(components)]
-            self.host = [Seat() for _ in range(components)]
+            self.device, self.host = [Seat(), Seat()], [Seat(), Seat()]
+            if components == 3:
+                self.device.append(Seat())
+                self.host.append(Seat())
         self.lock_ref = 0
         self.device_children = 0
         self.host_children = 0

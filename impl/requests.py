@@ -42,8 +42,10 @@ def unevict(core: Core, node: Node) -> None:
 def attach_aux(core: Core, node: Node, component: int) -> None:
     """A request recomputed an auxiliary copy that the node has not got, or has lost (SGLang #29352)."""
     assert node.on_device, "auxiliary copies need FULL"
-    slots = core.take("device", component, core.need(node, component))
-    core.occupy(node, "device", component, slots)
+    slots = core.pools.device[component].slots.take(core.need(node, component))
+    assert slots is not None, "room was not made first"
+    assert node.device[component].slots is None, "occupied twice"
+    node.device[component].slots = slots
     if core.content:
         core.fill(node, component)
     queue = core.device_aux[component]

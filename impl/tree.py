@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .config import FULL, MAMBA, SWA
 from .keys import common_pages
 from .node import Node
@@ -26,39 +24,38 @@ def walk(node: Node, key: bytes, stride: int) -> Walk:
         node = child
 
 
-def usable_ends(path: Iterable[Node], root: Node, window: int, swa: bool, mamba: bool) -> tuple[Node, Node]:
-    """The deepest node of a path that a request could go on from with what is on the device, and with what is on
-    any tier; the root if there is none.
+def last_usable(node: Node, window: int, swa: bool, mamba: bool, *, host: bool) -> Node:
+    """The deepest node, `node` or above it, that a request could go on from with what is on the device, or with
+    `host` on any tier; the root if there is no other.
 
     FULL must be there, SWA must cover the window, or all there is, and MAMBA must have the state of its end.
 
     Args:
-        path: from the root's child down.
         window: in pages.
     """
-    here = there = root
-    resident = covered = end = 0
-    for node in path:
-        device, host = node.device, node.host
-        on_device = device[FULL].slots is not None
-        anywhere = on_device or host[FULL].slots is not None
-        if swa:
-            pages, end = node.end - end, node.end
-            if device[SWA].slots is not None:
-                resident += pages
-                covered += pages
-            elif host[SWA].slots is not None:
-                resident = 0
-                covered += pages
-            else:
-                resident = covered = 0
-            on_device = on_device and (resident >= window or resident == end)
-            anywhere = anywhere and (covered >= window or covered == end)
-        if mamba and device[MAMBA].slots is None:
-            on_device = False
-            anywhere = anywhere and host[MAMBA].slots is not None
-        if on_device:
-            here = node
-        if anywhere:
-            there = node
-    return here, there
+    while node.parent is not None:
+        if _has(node, FULL, host) and (not mamba or _has(node, MAMBA, host)):
+            hole = _hole(node, window, host) if swa else None
+            if hole is None:
+                return node
+            # Whoever is not above the hole has it in his window as well.
+            node = hole
+        assert node.parent is not None
+        node = node.parent
+    return node
+
+
+def _has(node: Node, component: int, host: bool) -> bool:
+    return node.device[component].slots is not None or (host and node.host[component].slots is not None)
+
+
+def _hole(node: Node, window: int, host: bool) -> Node | None:
+    """The deepest node without SWA within the window that ends with `node`."""
+    start, walker = node.end - window, node
+    while True:
+        if walker.device[SWA].slots is None and not (host and walker.host[SWA].slots is not None):
+            return walker
+        parent = walker.parent
+        if parent is None or parent.parent is None or parent.end <= start:
+            return None
+        walker = parent
