@@ -11,7 +11,6 @@ from .core import Core
 from .errors import OutOfDeviceSlots, OutOfHostMemory, Refused, StaleReceipt
 from .evict import make_device_room
 from .keys import TOKEN_BYTES, Tokens, encode
-from .matching import settle_walk
 from .node import Node, Receipt
 from .requests import attach_aux, insert_leaf, lock, split, unevict, unlock
 from .tree import walk
@@ -35,13 +34,15 @@ def insert(core: Core, key: bytes, start: Node, swa: bool, mamba: bool) -> Node:
     end = base + len(key) // core.stride
     cut = max(0, end - core.window) if swa else end
     while True:
-        node = settle_walk(core, walk(start, key, core.stride))
+        node, child, pages = walk(start, key, core.stride)
+        if child is not None and pages:
+            node = split(core, child, pages)
         if not core.auxiliary and node.device[FULL].slots is not None:
             need = end - node.end
             if need <= core.full.available and not core.starved["device"]:
                 # Nothing to restore and room for the rest: what most inserts are.
                 if need:
-                    node = insert_leaf(core, node, key[(node.end - base) * core.stride :])
+                    node = insert_leaf(core, node, key if node is start else key[(node.end - base) * core.stride :])
                 return _done(core, node, [node])
         if swa:
             _cut_at(core, node, cut)

@@ -94,6 +94,12 @@ class SlotPool:
             return None
         self.available -= count
         runs = self._runs
+        if count and count < runs[-1][1] - runs[-1][0]:
+            start, stop = runs[-1]
+            end = start + count
+            runs[-1] = end, stop
+            self._state[start:end] = b"\1" * count
+            return range(start, end)
         found: Slots = range(0)
         while count:
             start, stop = runs[-1]
