@@ -19,6 +19,7 @@ from time import process_time
 from typing import Any
 
 import _chat
+import _memory
 import _mooncake
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance" / "sglang"))
@@ -261,7 +262,7 @@ def memory(job: dict[str, Any]) -> dict[str, Any]:
     given = [(server.made.RadixKey(whole), server.slots[: len(whole)]) for _, whole in requests]
     states = [server.torch.tensor([n + 1]) for n in range(len(requests))]
     gc.collect()
-    before = resident()
+    before = _memory.resident()
     tracemalloc.start()
     for (key, value), state in zip(given, states, strict=True):
         server.insert(key, value, 0, 0, state)
@@ -269,12 +270,7 @@ def memory(job: dict[str, Any]) -> dict[str, Any]:
     tracemalloc.stop()
     gc.collect()
     tokens = sum(server.tree.total_size()[:1])
-    return {"resident": resident() - before, "traced": known, "tokens": tokens}
-
-
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return {"resident": _memory.resident() - before, "traced": known, "tokens": tokens}
 
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -291,6 +287,7 @@ def main() -> None:
     """Do jobs until the input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="the unpacked wheel")
+    _memory.keep()
     loader.open_release(parser.parse_args().source)
     for line in sys.stdin:
         job = json.loads(line)

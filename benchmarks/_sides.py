@@ -15,6 +15,7 @@ from time import process_time
 from types import TracebackType
 from typing import Any
 
+import _memory
 import numpy
 import torch
 from pinproof.conformance.sglang.environment import EnvironmentProblem, find
@@ -28,6 +29,7 @@ class Cores:
     """SGLang's cores of one release; `why_not` says why there are none."""
 
     def __init__(self) -> None:
+        _memory.keep()
         self.why_not: str | None = None
         self._worker: subprocess.Popen[str] | None = None
         try:

@@ -3,8 +3,9 @@
     python benchmarks/tree.py [--quick] [--repeat N] [--json FILE]
 
 Every request matches its prompt, locks what was found, inserts the prompt with the answer, and unlocks. Both sides
-get the same tokens, each in the array that it takes, and must find the same prefixes. Ours takes and keeps the slots
-as well; the other side is given its slots for nothing. No page content is written on either side.
+get the same tokens, each in the form that it takes without converting them (int64 arrays there, four bytes a token
+here), and must find the same prefixes. Ours takes and keeps the slots as well; the other side is given its slots for
+nothing. No page content is written on either side. Times are processor times; a first round is not counted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from _sides import Cores, Row, options, show, write
 from pinproof.impl import TieredCache
 
 WINDOW = 1024
-TURN = 64
-"""Requests that one side serves before the next has its turn."""
 SETS = (("full",), ("full", "swa", "mamba"))
 TARGETS = {("full",): (15.0, 3.0), ("full", "swa", "mamba"): (12.0, 2.5)}
 """How many times the Python and the Rust core's operations a second are asked for."""
@@ -43,30 +42,29 @@ def main() -> None:
 
 
 def compare(cores: Cores, components: tuple[str, ...], page: int, conversations: int, repeat: int) -> Row:
-    """All sides `repeat` times, in turns of a few requests each: the machine's moods come upon all of them."""
+    """All sides in turn, `repeat` times."""
     job = {"page": page, "components": list(components), "window": WINDOW, "conversations": conversations, "seed": 0}
     requests = _chat.chat(conversations, page, 0)
     sides = ["ours"] if cores.why_not else ["ours", "python", "rust"]
     rounds: list[dict[str, float]] = []
     same = True
-    for _ in range(repeat):
+    for number in range(repeat + 1):
         for core in sides[1:]:
             cores.run(do="begin_chat", core=core, **job)
         cache = make(components, page, requests)
+        keys = [(cache.key(prompt), cache.key(whole)) for prompt, whole in requests]
         gc.collect()
         gc.freeze()
-        spent = dict.fromkeys(sides, 0.0)
-        for low in range(0, len(requests), TURN):
-            part = requests[low : low + TURN]
-            begun = process_time()
-            answers = run(cache, part)
-            spent["ours"] += process_time() - begun
-            for core in sides[1:]:
-                found = cores.run(do="chat", core=core, low=low, high=low + TURN)
-                spent[core] += found["seconds"]
-                same = same and found["answers"] == answers
+        begun = process_time()
+        answers = run(cache, keys)
+        spent = {"ours": process_time() - begun}
+        for core in sides[1:]:
+            found = cores.run(do="chat", core=core, low=0, high=len(requests))
+            spent[core] = found["seconds"]
+            same = same and found["answers"] == answers
         gc.unfreeze()
-        rounds.append(spent)
+        if number:
+            rounds.append(spent)
     middle = sorted(rounds, key=lambda spent: spent[sides[-1]] / spent["ours"])[len(rounds) // 2]
     rates = {side: 4 * len(requests) / seconds for side, seconds in middle.items()}
     times = {side: median([spent[side] / spent["ours"] for spent in rounds]) for side in sides[1:]}
@@ -97,7 +95,7 @@ def make(components: tuple[str, ...], page: int, requests: list[_chat.Request]) 
     )
 
 
-def run(cache: TieredCache, requests: list[_chat.Request]) -> list[int]:
+def run(cache: TieredCache, requests: list[tuple[bytes, bytes]]) -> list[int]:
     """Serve requests; how many tokens of each were found."""
     match, lock, insert, unlock, answers = cache.match, cache.lock, cache.insert, cache.unlock, []
     for prompt, whole in requests:
