@@ -116,13 +116,13 @@ FAULTS: dict[str, Fault] = {
             "pin-forgotten-on-split",
             "A split leaves the new prefix without the pin of the load-back that reads its host slots.",
             "SGLang #27072",
-            _one("requests:split", '"load_back_pending_id",\n', ""),
+            _one("requests:split", "prefix.load_back_pending_id = node.load_back_pending_id\n", "pass\n"),
         ),
         Fault(
             "mark-forgotten-on-split",
             "A split leaves the new prefix without the mark of the backup that writes its host slots.",
             "SGLang #16946",
-            _one("requests:split", '"write_through_pending_id",\n', ""),
+            _one("requests:split", "prefix.write_through_pending_id = node.write_through_pending_id\n", "pass\n"),
             "write_through",
         ),
         Fault(
