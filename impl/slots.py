@@ -21,6 +21,8 @@ else:
 
 FEW = 48
 """Up to so many slots a plain loop is faster than numpy."""
+FEW_RUNS = 8
+"""So many free runs are looked at for one that is long enough."""
 _FREE, _USED, _MOST = 0, 1, 255
 
 
@@ -43,19 +45,38 @@ def joined(first: Slots, second: Slots) -> Slots:
     return as_array(first) + as_array(second)
 
 
+def _runs(slots: Slots) -> list[tuple[int, int]]:
+    """The runs of neighbours that count up, as (first, last + 1)."""
+    if not slots:
+        return []
+    if isinstance(slots, range):
+        return [(slots.start, slots.stop)] if slots.step == 1 else [(slot, slot + 1) for slot in slots]
+    if len(slots) <= FEW:
+        cuts = [n for n in range(1, len(slots)) if slots[n] != slots[n - 1] + 1]
+    else:
+        numbers = np.frombuffer(slots, dtype=np.int32)
+        cuts = (np.flatnonzero(numbers[1:] - numbers[:-1] != 1) + 1).tolist()
+    first, found = 0, []
+    for cut in cuts:
+        found.append((slots[first], slots[cut - 1] + 1))
+        first = cut
+    found.append((slots[first], slots[-1] + 1))
+    return found
+
+
 class SlotPool:
     """The slots 0 … size-1 of one pool, each free or used, and used ones in any number of transfers.
 
-    Last freed is first reused. One byte a slot says how it is: 0 free, 1 used, 1+n used and in n transfers. What is
-    free is kept as runs of neighbours, so that a request's pages come as one run while there is one, and are booked
-    by filling and comparing memory.
+    One byte a slot says how it is: 0 free, 1 used, 1+n used and in n transfers. What is free is kept as runs of
+    neighbours, so that a request's pages come as one run while there is one, and are booked by filling and comparing
+    memory. Last freed is first reused, unless one of the few that were freed before it is long enough and it is not.
     """
 
     __slots__ = (
-        "_order",
+        "_every",
         "_runs",
-        "_scratch",
         "_state",
+        "_stops",
         "_view",
         "available",
         "in_transfer",
@@ -69,16 +90,16 @@ class SlotPool:
         self.available = size
         """Free slots."""
         self.in_transfer = 0
-        self._runs: list[tuple[int, int]] = [(0, size)] if size else []
+        self._runs: dict[int, int] = {0: size} if size else {}
+        self._stops: dict[int, int] = {size: 0} if size else {}
         self._state = bytearray(size)
         self._view: Numbers = np.frombuffer(self._state, dtype=np.uint8)
-        self._scratch: Numbers = np.zeros(size, dtype=np.int32)
-        self._order: Numbers = np.arange(size, dtype=np.int32)
+        self._every = array("i", range(size))
 
     @property
     def free(self) -> list[int]:
         """All free slots, as they would be handed out."""
-        return [slot for start, stop in reversed(self._runs) for slot in range(start, stop)]
+        return [slot for start in reversed(self._runs) for slot in range(start, self._runs[start])]
 
     def is_used(self, slot: int) -> bool:
         """The slot was given out and not given back."""
@@ -94,24 +115,29 @@ class SlotPool:
             return None
         self.available -= count
         runs = self._runs
-        if count and count < runs[-1][1] - runs[-1][0]:
-            start, stop = runs[-1]
-            end = start + count
-            runs[-1] = end, stop
-            self._state[start:end] = b"\1" * count
-            return range(start, end)
-        found: Slots = range(0)
+        for looked, start in enumerate(reversed(runs)):
+            if runs[start] - start >= count:
+                return self._cut(start, count)
+            if looked == FEW_RUNS:
+                break
+        found = array("i")
         while count:
-            start, stop = runs[-1]
-            if stop - start > count:
-                runs[-1] = start + count, stop
-                stop = start + count
-            else:
-                del runs[-1]
-            count -= stop - start
-            self._state[start:stop] = b"\1" * (stop - start)
-            found = joined(found, range(start, stop))
+            start = next(reversed(runs))
+            piece = self._cut(start, min(count, runs[start] - start))
+            count -= len(piece)
+            found += self._every[start : piece.stop]
         return found
+
+    def _cut(self, start: int, count: int) -> range:
+        """Use the first `count` slots of the free run that begins with `start`."""
+        stop, end = self._runs.pop(start), start + count
+        if end < stop:
+            self._runs[end] = stop
+            self._stops[stop] = end
+        else:
+            del self._stops[stop]
+        self._state[start:end] = b"\1" * count
+        return range(start, end)
 
     def give(self, slots: Slots) -> None:
         """Take slots back.
@@ -119,45 +145,14 @@ class SlotPool:
         Raises:
             SlotError: one is foreign, free already, twice in `slots`, or in transfer; then none is freed.
         """
-        first = self._run(slots)
-        if first >= 0:
-            if not self._swap(first, len(slots), b"\1", b"\0"):
+        runs = _runs(slots)
+        for done, (start, stop) in enumerate(runs):
+            if start < 0 or stop > self.size or not self._swap(start, stop - start, b"\1", b"\0"):
+                for first, last in runs[:done]:
+                    self._swap(first, last - first, b"\0", b"\1")
                 raise self._wrong(slots, "freed")
-            self._add(first, first + len(slots))
-        elif len(slots) <= FEW:
-            state = self._state
-            done = 0
-            try:
-                for slot in slots:
-                    if slot < 0 or state[slot] != _USED:
-                        break
-                    state[slot] = _FREE
-                    done += 1
-            except IndexError:
-                pass
-            if done < len(slots):
-                for slot in slots[:done]:
-                    state[slot] = _USED
-                raise self._wrong(slots, "freed")
-            for slot in slots:
-                self._add(slot, slot + 1)
-        else:
-            index = _index(slots)
-            try:
-                held = self._view[index]
-            except IndexError:
-                raise self._wrong(slots, "freed") from None
-            order = self._order[: len(slots)]
-            self._scratch[index] = order
-            once = self._scratch[index].tobytes() == order.tobytes()
-            if not once or held.tobytes().count(_USED) != len(slots):
-                raise self._wrong(slots, "freed")
-            self._view[index] = _FREE
-            ends = np.flatnonzero(np.diff(index) != 1) + 1
-            start = 0
-            for end in (*ends.tolist(), len(slots)):
-                self._add(slots[start], slots[end - 1] + 1)
-                start = end
+        for start, stop in runs:
+            self._add(start, stop)
         self.available += len(slots)
 
     def hold(self, slots: Slots) -> None:
@@ -207,17 +202,15 @@ class SlotPool:
         return True
 
     def _add(self, start: int, stop: int) -> None:
-        """A run is free; it is joined to the one that was freed before it if they are neighbours."""
-        runs = self._runs
-        if runs:
-            low, high = runs[-1]
-            if high == start:
-                runs[-1] = low, stop
-                return
-            if low == stop:
-                runs[-1] = start, high
-                return
-        runs.append((start, stop))
+        """A run is free; it is joined to its free neighbours."""
+        runs, stops = self._runs, self._stops
+        if start in stops:
+            start = stops.pop(start)
+            del runs[start]
+        if stop in runs:
+            stop = runs.pop(stop)
+        runs[start] = stop
+        stops[stop] = start
 
     def _wrong(self, slots: Slots, verb: str) -> SlotError:
         seen: set[int] = set()
