@@ -187,6 +187,12 @@ class Core:
             if not node.queued & queue.bit and queue.fits(node):
                 queue.push(node)
 
+    def consider_leaf(self, node: Node) -> None:
+        """A child of `node` has gone, from a tier or for good: the node may be a leaf now."""
+        queue = self.device_leaves if node.device[FULL].slots is not None else self.host_leaves
+        if not node.queued & queue.bit and queue.fits(node):
+            queue.push(node)
+
     def settled(self, node: Node) -> bool:
         """FULL is on both tiers, its bytes too, and no transfer has anything left to do with it."""
         device, host = node.device[FULL], node.host[FULL]
@@ -244,19 +250,22 @@ class Core:
 
     def vacate(self, node: Node, tier: str, component: int, rows: list[Row] | None) -> None:
         """Free one copy of a node."""
-        seat = node.seats(tier)[component]
-        if seat.slots is None:
+        here = tier == "device"
+        seat = (node.device if here else node.host)[component]
+        slots = seat.slots
+        if slots is None:
             return
-        self.pools.of(tier)[component].slots.give(seat.slots)
+        (self.pools.device if here else self.pools.host)[component].slots.give(slots)
         if rows is not None:
-            rows.append(row("give", tier, component, seat.slots, node))
+            rows.append(row("give", tier, component, slots, node))
         seat.slots = None
         seat.pending = None
-        if component == FULL and node.parent is not None:
-            if tier == "device":
-                node.parent.device_children -= 1
+        parent = node.parent
+        if component == FULL and parent is not None:
+            if here:
+                parent.device_children -= 1
             else:
-                node.parent.host_children -= 1
+                parent.host_children -= 1
 
     def occupy(self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None) -> Seat:
         """Publish one copy of a node, with bytes that `pending` will bring, or that are there."""

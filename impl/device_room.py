@@ -5,7 +5,7 @@ Each returns the pages that it freed, 0 if it may not be done in this state.
 
 from __future__ import annotations
 
-from .config import NAMES
+from .config import FULL, NAMES
 from .core import Core, Row
 from .node import Node
 
@@ -16,7 +16,7 @@ def demote(core: Core, node: Node) -> int:
     FULL has arrived there (SGLang #24585), nobody has locked or is copying anything of it, nothing below is
     on the device. Auxiliary copies without a host copy are lost.
     """
-    if not node.on_host or not core.is_device_leaf(node) or in_flight(core, node):
+    if not node.on_host or not core.is_device_leaf(node) or in_flight(node):
         return 0
     rows = core.rows()
     for c in core.components:
@@ -26,26 +26,29 @@ def demote(core: Core, node: Node) -> int:
     core.consider(node)
     parent = node.parent
     assert parent is not None
-    core.consider(parent)
+    core.consider_leaf(parent)
     if core.recorder is not None:
         core.emit("demote", {"node": node.id}, (node,), rows=rows)
     return core.pages(node)
 
 
-def in_flight(core: Core, node: Node) -> bool:
+def in_flight(node: Node) -> bool:
     """Some copy of it is being filled."""
-    return any(node.host[c].pending is not None or node.device[c].pending is not None for c in core.components)
+    for seat in node.device:
+        if seat.pending is not None:
+            return True
+    return any(seat.pending is not None for seat in node.host)
 
 
 def delete_leaf(core: Core, node: Node) -> int:
     """A leaf that was never backed up, and that nobody has locked, is dropped."""
-    if node.children or node.on_host or not core.is_device_leaf(node) or not _unlocked(core, node):
+    if node.children or node.host[FULL].slots is not None or not core.is_device_leaf(node) or not _unlocked(node):
         return 0
     rows = core.rows()
     parent = node.parent
     assert parent is not None
     _drop(core, node, rows)
-    core.consider(parent)
+    core.consider_leaf(parent)
     if core.recorder is not None:
         core.emit("delete_leaf", {"node": node.id}, gone=(node.id,), rows=rows)
     return core.pages(node)
@@ -59,30 +62,35 @@ def drop_subtree(core: Core, node: Node) -> int:
     if not core.write_back or node.on_host or not core.is_device_leaf(node):
         return 0
     members = node.subtree()
-    if not all(_unlocked(core, member) for member in members):
+    if not all(_unlocked(member) for member in members):
         return 0
     rows = core.rows()
     parent = node.parent
     assert parent is not None
     for member in reversed(members):
         _drop(core, member, rows)
-    core.consider(parent)
+    core.consider_leaf(parent)
     if core.recorder is not None:
         core.emit("drop_subtree", {"node": node.id}, gone=[m.id for m in members], rows=rows)
     return core.pages(node)
 
 
-def _unlocked(core: Core, node: Node) -> bool:
+def _unlocked(node: Node) -> bool:
     """No lock of any kind, no pin, nothing in flight."""
-    if node.lock_ref or node.load_back_pending_id or in_flight(core, node) or not core.host_unlocked(node):
+    if node.lock_ref or node.load_back_pending_id:
         return False
-    return not core.auxiliary or not any(seat.locks for seat in node.device)
+    for seats in (node.device, node.host):
+        for seat in seats:
+            if seat.locks or seat.pending is not None:
+                return False
+    return True
 
 
 def _drop(core: Core, node: Node, rows: list[Row] | None) -> None:
     for c in core.components:
         core.vacate(node, "device", c, rows)
-        core.vacate(node, "host", c, rows)
+        if node.host[c].slots is not None:
+            core.vacate(node, "host", c, rows)
     core.remove(node)
 
 

@@ -43,10 +43,11 @@ def _evict_full(core: Core, pages: int) -> int:
                 continue
             idle = False
             before = len(waiting)
-            freed += _give_up(core, node, waiting)
-            if len(waiting) > before:
+            if gone := _give_up(core, node, waiting):
+                freed += gone
+            elif len(waiting) > before:
                 promised += core.pages(node)
-            elif node.on_device:
+            else:
                 passed_over[node.id] = node
         for node, receipt in waiting:
             if not receipt.over and not receipt.doomed:
@@ -69,7 +70,7 @@ def _is_live(core: Core, node: Node) -> bool:
 
 def _give_up(core: Core, node: Node, waiting: list[tuple[Node, Operation]]) -> int:
     """Free one device leaf now, or start what has to come first. Returns pages freed."""
-    if node.on_host:
+    if node.host[FULL].slots is not None:
         if gone := demote(core, node):
             return gone
         for seat in node.host:

@@ -34,7 +34,7 @@ def evict_host_leaf(core: Core, node: Node) -> int:
     parent = node.parent
     assert parent is not None
     core.remove(node)
-    core.consider(parent)
+    core.consider_leaf(parent)
     if core.recorder is not None:
         core.emit("evict_host_leaf", {"node": node.id}, gone=(node.id,), rows=rows)
     return core.pages(node)

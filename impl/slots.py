@@ -145,6 +145,11 @@ class SlotPool:
         Raises:
             SlotError: one is foreign, free already, twice in `slots`, or in transfer; then none is freed.
         """
+        first = self._run(slots)
+        if first >= 0 and self._swap(first, len(slots), b"\1", b"\0"):
+            self._add(first, first + len(slots))
+            self.available += len(slots)
+            return
         runs = _runs(slots)
         for done, (start, stop) in enumerate(runs):
             if start < 0 or stop > self.size or not self._swap(start, stop - start, b"\1", b"\0"):
