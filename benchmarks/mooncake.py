@@ -1,0 +1,140 @@
+"""A trace of real requests on a device that is too small for them, page 64, beside SGLang's tree cores.
+
+    python benchmarks/mooncake.py --trace conversation_trace.jsonl [--limit N] [--json FILE]
+    python benchmarks/mooncake.py --imitate 2000
+
+The trace is a file in the format that the Mooncake paper published (`_mooncake.py`); without one, `--imitate` writes
+a random trace of the same shape first, and the table says so. A request matches, locks, evicts what is short, inserts
+and unlocks. The device holds `--capacity` tokens; what is evicted is gone, on both sides. The prefixes found must be
+the same on both sides. Times are processor times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+import _mooncake
+from _sides import Cores, Row, options, show, write
+from pinproof.impl import OutOfDeviceSlots, TieredCache
+
+PAGE = 64
+TARGET = 15.0
+
+
+def main() -> None:
+    """Measure, print, write."""
+    asked = options(__doc__, arguments)
+    if asked.trace is None and not asked.imitate and not asked.quick:
+        print("skipped: no trace file was given (--trace FILE), nor an imitation asked for (--imitate N)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path, name = asked.trace, "trace"
+        if path is None:
+            path, name = Path(folder) / "imitation.jsonl", "imitation"
+            _mooncake.imitate(path, 40 if asked.quick else asked.imitate)
+        capacity = 200_000 if asked.quick else asked.capacity
+        with Cores() as cores:
+            row = compare(cores, str(path), name, asked.limit, capacity, 1 if asked.quick else asked.repeat)
+            show(("requests", "ours op/s", "core", "op/s", "times", "asked", "answers"), lines(row))
+            if cores.why_not:
+                print(f"SGLang's cores were not measured: {cores.why_not}")
+    write(asked.json, [row])
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What only this benchmark takes."""
+    parser.add_argument("--trace", type=Path, help="the trace file")
+    parser.add_argument("--imitate", type=int, default=0, help="make so many requests of the same shape instead")
+    parser.add_argument("--limit", type=int, default=0, help="only so many requests")
+    parser.add_argument("--capacity", type=int, default=3_000_000, help="tokens that the device holds")
+
+
+def compare(cores: Cores, path: str, name: str, limit: int, capacity: int, repeat: int) -> Row:
+    """All sides in turn."""
+    capacity -= capacity % PAGE
+    requests = _mooncake.requests(path, PAGE, limit)
+    rounds: list[dict[str, float]] = []
+    same, hit = True, 0
+    for number in range(repeat + 1):
+        seconds, answers = ours(requests, capacity)
+        spent = {"ours": seconds}
+        hit = sum(answers)
+        if cores.why_not is None:
+            for core in ("python", "rust"):
+                found = cores.run(do="mooncake", core=core, path=path, page=PAGE, limit=limit, capacity=capacity)
+                spent[core] = found["seconds"]
+                same = same and found["answers"] == answers
+        if number or repeat == 1:
+            rounds.append(spent)
+    operations = 4 * len(requests)
+    return {
+        "trace": name,
+        "requests": len(requests),
+        "mean tokens": sum(len(prompt) for prompt, _ in requests) / len(requests),
+        "found": hit / sum(len(prompt) for prompt, _ in requests),
+        "operations a second": {side: operations / median(one[side] for one in rounds) for side in rounds[0]},
+        "times": {side: median(one[side] / one["ours"] for one in rounds) for side in rounds[0] if side != "ours"},
+        "same answers": same,
+        "rounds": rounds,
+    }
+
+
+def ours(requests: list[_mooncake.Request], capacity: int) -> tuple[float, list[int]]:
+    """Seconds, and the tokens found of each request."""
+    cache = TieredCache(
+        policy="write_through_selective",
+        threshold=1 << 30,
+        page_size=PAGE,
+        device_pages=capacity // PAGE,
+        host_pages=1,
+        layers=1,
+        layer_bytes=0,
+        content=False,
+    )
+    keys = [(cache.key(prompt), cache.key(whole)) for prompt, whole in requests]
+    match, lock, insert, unlock, answers = cache.match, cache.lock, cache.insert, cache.unlock, []
+    gc.collect()
+    gc.freeze()
+    begun = process_time()
+    for prompt, whole in keys:
+        found = match(prompt)
+        receipt = lock(found.device_node)
+        with contextlib.suppress(OutOfDeviceSlots):
+            insert(whole, after=receipt)
+        unlock(receipt)
+        answers.append(found.device_tokens)
+    seconds = process_time() - begun
+    gc.unfreeze()
+    return seconds, answers
+
+
+def lines(row: Row) -> list[list[str]]:
+    """A row as text, a line a core."""
+    rates: dict[str, Any] = row["operations a second"]
+    what = f"{row['requests']} ({row['trace']}, mean {row['mean tokens']:,.0f} tokens, {row['found']:.0%} found)"
+    first = [what, f"{rates['ours']:,.0f}"]
+    answers = "equal" if row["same answers"] else "DIFFERENT"
+    if len(rates) == 1:
+        return [[*first, "", "not measured", "", f"{TARGET:g}", ""]]
+    return [
+        [
+            *(first if n == 0 else ["", ""]),
+            core,
+            f"{rates[core]:,.0f}",
+            f"{row['times'][core]:.1f}",
+            f"{TARGET:g}",
+            answers,
+        ]
+        for n, core in enumerate(("python", "rust"))
+    ]
+
+
+if __name__ == "__main__":
+    main()
