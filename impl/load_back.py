@@ -19,19 +19,19 @@ def begin_load_back(core: Core, node: Node) -> Operation:
     receipt = Operation(core.holder_id(), "loading", node)
     core.holders[receipt.id] = receipt
     present = node
-    while not present.on_device:
+    while present.device[FULL].slots is None:
         assert present.parent is not None
         present = present.parent
-    if not node.on_device:
+    if present is not node:
         lock_seat(node.host[FULL], node, receipt)
     boundary = lock_device(core, node, present, receipt)
-    window = node.segment(boundary) if boundary is not None else []
-    for component, members in ((SWA, window), (MAMBA, [node])):
-        if component in core.auxiliary:
-            for member in members:
-                seat = member.host[component]
-                if seat.slots is not None and member.device[component].slots is None:
-                    lock_seat(seat, member, receipt)
+    if boundary is not None:
+        for member in node.segment(boundary):
+            seat = member.host[SWA]
+            if seat.slots is not None and member.device[SWA].slots is None:
+                lock_seat(seat, member, receipt)
+    if core.mamba and node.host[MAMBA].slots is not None and node.device[MAMBA].slots is None:
+        lock_seat(node.host[MAMBA], node, receipt)
     if core.recorder is not None:
         args = {"node": node.id, "holder": receipt.id}
         if boundary is not None:
@@ -46,11 +46,11 @@ def sources(core: Core, receipt: Operation) -> list[tuple[Node, int]]:
     """
     wanted = []
     walker = receipt.node
-    while not walker.on_device:
+    while walker.device[FULL].slots is None:
         wanted.append((walker, FULL))
         assert walker.parent is not None
         walker = walker.parent
-    for seat, node in receipt.locks.items():
+    for seat, node in receipt.locks.items() if core.auxiliary else ():
         for c in core.auxiliary:
             if seat is node.host[c] and seat.slots is not None and node.device[c].slots is None:
                 wanted.append((node, c))
@@ -81,17 +81,17 @@ def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, in
         if rows is not None:
             rows.append(row("take", "device", c, slots, member))
     core.lock_path(node, receipt)
-    touched = node.path()
+    touched = []
     read = {member.host[c] for member, c in wanted}
     for seat, member in list(receipt.locks.items()):
-        if seat in member.host and seat not in read:
+        if seat not in read and seat in member.host:
             assert seat.locks is not None
             del seat.locks[receipt], receipt.locks[seat]
             touched.append(member)
             core.consider(member)
     receipt.kind = "load_back"
     if core.recorder is not None:
-        core.emit("commit_load_back", {"node": node.id, "holder": receipt.id}, touched, rows=rows)
+        core.emit("commit_load_back", {"node": node.id, "holder": receipt.id}, [*node.path(), *touched], rows=rows)
     return copies
 
 
@@ -101,21 +101,27 @@ def finish_load_back(core: Core, receipt: Operation) -> None:
     Under write_through nothing was pinned; a node prefetched from storage becomes a duplicate here for the
     first time.
     """
-    path = receipt.node.path()
-    pinned = [member for member in path if member.load_back_pending_id == receipt.id]
-    for member in pinned:
-        member.load_back_pending_id = 0
-    for seat in receipt.moving:
-        seat.pending = None
-    touched = path + list(receipt.moving.values())
+    filled = list(receipt.moving.items())
     receipt.moving.clear()
-    touched += core.release_all(receipt)
-    for member in pinned if core.write_back else path:
+    loaded = []
+    for seat, member in filled:
+        seat.pending = None
+        if seat is member.device[FULL]:
+            loaded.append(member)
+            # The pin of the other half of a split is this one's too.
+            if member.load_back_pending_id == receipt.id:
+                member.load_back_pending_id = 0
+    changed = dict.fromkeys((*(member for _, member in filled), *receipt.locks.values(), receipt.node))
+    touched = core.release_all(receipt)
+    path = receipt.node.path() if core.recorder is not None or not core.write_back else []
+    for member in loaded if core.write_back else path:
         core.refresh_duplicate(member)
-    for member in touched:
+    # All others on the path have a child on the device, and locks of nobody else's have changed.
+    for member in changed:
         core.consider(member)
     if core.recorder is not None:
-        core.emit("ack_load_back", {"node": receipt.node.id, "holder": receipt.id}, touched)
+        args = {"node": receipt.node.id, "holder": receipt.id}
+        core.emit("ack_load_back", args, [*path, *(member for _, member in filled), *touched])
 
 
 def may_fail_load_back(core: Core, receipt: Operation) -> bool:

@@ -56,8 +56,10 @@ def commit(core: Core, receipt: Operation) -> None:
 
 def _short(core: Core, wanted: list[tuple[Node, int]]) -> tuple[int, int] | None:
     """A component that lacks room, and the pages to load of it."""
-    for c in core.components:
-        need = sum(core.need(node, component) for node, component in wanted if component == c)
-        if need and (core.starved["device"] or core.pools.device[c].slots.available < need):
+    needs: dict[int, int] = {}
+    for node, c in wanted:
+        needs[c] = needs.get(c, 0) + core.need(node, c)
+    for c, need in sorted(needs.items()):
+        if core.starved["device"] or core.pools.device[c].slots.available < need:
             return c, need
     return None
