@@ -269,17 +269,18 @@ class Core:
 
     def occupy(self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None) -> Seat:
         """Publish one copy of a node, with bytes that `pending` will bring, or that are there."""
-        seat = node.seats(tier)[component]
+        here, parent = tier == "device", node.parent
+        seat = (node.device if here else node.host)[component]
         assert seat.slots is None, "occupied twice"
         seat.slots = slots
         seat.pending = pending
         if pending is not None:
             pending.moving[seat] = node
-        if component == FULL and node.parent is not None:
-            if tier == "device":
-                node.parent.device_children += 1
+        if component == FULL and parent is not None:
+            if here:
+                parent.device_children += 1
             else:
-                node.parent.host_children += 1
+                parent.host_children += 1
         return seat
 
     def remove(self, node: Node) -> None:

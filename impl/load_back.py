@@ -70,7 +70,8 @@ def commit_load_back(core: Core, receipt: Operation, wanted: list[tuple[Node, in
         source = member.host[c]
         assert source.slots is not None
         assert source.pending is None, "a host-only copy has arrived"
-        slots = core.take("device", c, len(source.slots))
+        slots = core.pools.device[c].slots.take(len(source.slots))
+        assert slots is not None, "room was not made first"
         seat = core.occupy(member, "device", c, slots, receipt)
         if c != FULL:
             lock_seat(seat, member, receipt)
@@ -115,7 +116,8 @@ def finish_load_back(core: Core, receipt: Operation) -> None:
     touched = core.release_all(receipt)
     path = receipt.node.path() if core.recorder is not None or not core.write_back else []
     for member in loaded if core.write_back else path:
-        core.refresh_duplicate(member)
+        if not member.duplicate:
+            core.refresh_duplicate(member)
     # All others on the path have a child on the device, and locks of nobody else's have changed.
     for member in changed:
         core.consider(member)
