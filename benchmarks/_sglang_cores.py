@@ -214,13 +214,12 @@ def load_back(job: dict[str, Any]) -> dict[str, Any]:
     page, depth, pages, rounds = job["page"], job["depth"], job["pages"], job["rounds"]
     length = depth * pages * page
     server = Server(job["core"], page, ["full"], 0, job["policy"], 4 * length)
-    tree, torch = server.tree, server.torch
+    tree = server.tree
     chain = []
     for count in range(1, depth + 1):
         end = count * pages * page
         result = server.insert(server.made.RadixKey(array("q", range(end))), server.slots[:end], end - pages * page)
         chain.append(result.last_device_node)
-    none: dict[Any, list[Any]] = {}
     for at, node in enumerate(chain):
         value, transfers = tree.build_backup_spec(node)
         host = server.slots[at * len(value) : (at + 1) * len(value)]
@@ -229,14 +228,13 @@ def load_back(job: dict[str, Any]) -> dict[str, Any]:
         tree.finish_write_through([node], node)
     anchor = chain[-1]
     fresh = server.slots[2 * length : 2 * length + pages * page]
-    assert none == {}
     spent = 0.0
     for _ in range(rounds):
         tracker = dict.fromkeys(server.made.types.values(), 0)
         tree.evict_device_start(server.full, pages * page)
         step = tree.evict_device_next_node(server.full, tracker)
         assert step.node_id == anchor
-        leaf = tree.evict_device_leaf(anchor, False)
+        leaf = tree.evict_device_leaf(anchor, job["policy"] == "write_back")
         server.drain(step, tracker)
         server.drain(leaf, tracker)
         tree.evict_device_end(server.full)
@@ -252,7 +250,6 @@ def load_back(job: dict[str, Any]) -> dict[str, Any]:
         tree.dec_lock_ref(anchor, receipt)
         tree.dec_host_lock_ref(anchor, host_receipt)
         spent += process_time() - begun
-    assert torch is not None
     return {"seconds": spent, "operations": rounds}
 
 
