@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -44,6 +44,19 @@ class Copy:
     sources: Slots
     target: EndPoint
     targets: Slots
+
+
+def runs(sources: Slots, targets: Slots) -> Iterator[tuple[int, int, int]]:
+    """(first source, first target, length) of the runs in which both count up by one."""
+    if isinstance(sources, range) and isinstance(targets, range) and sources.step == targets.step == 1:
+        if sources:
+            yield sources[0], targets[0], len(sources)
+        return
+    start = 0
+    for at in range(1, len(sources) + 1):
+        if at == len(sources) or sources[at] != sources[at - 1] + 1 or targets[at] != targets[at - 1] + 1:
+            yield sources[start], targets[start], at - start
+            start = at
 
 
 class Fence(Protocol):

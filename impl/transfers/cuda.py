@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..errors import BadConfig
 from ..pools import Pool
-from ..slots import Slots
-from .base import Copy, Direction, Engine, Fault, Fence, Ticket
+from .base import Copy, Direction, Engine, Fault, Fence, Ticket, runs
 from .threads import ThreadEngine
 
 cuda: Any = torch.cuda
@@ -139,12 +138,3 @@ def _copy(copy: Copy, pages: int, low: int, high: int) -> None:
         return
     for at, to in zip(copy.sources[:pages], copy.targets[:pages], strict=True):
         target.data[to, low:high].copy_(source.data[at, low:high], non_blocking=True)
-
-
-def runs(sources: Slots, targets: Slots) -> Iterator[tuple[int, int, int]]:
-    """(first source, first target, length) of the runs in which both count up by one."""
-    start = 0
-    for at in range(1, len(sources) + 1):
-        if at == len(sources) or sources[at] != sources[at - 1] + 1 or targets[at] != targets[at - 1] + 1:
-            yield sources[start], targets[start], at - start
-            start = at

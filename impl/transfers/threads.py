@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from ..pools import Pool
-from .base import Copy, Engine, Ticket
+from .base import Copy, Engine, Ticket, runs
 
 
 class ThreadEngine(Engine):
@@ -67,10 +67,14 @@ def _copy(ticket: Ticket, number: int, copy: Copy, low: int, high: int) -> bool:
         pages //= 2
     source, target = copy.source, copy.target
     if isinstance(source, Pool) and isinstance(target, Pool):
-        for row in range(pages):
-            target.data[copy.targets[row], low:high] = source.data[copy.sources[row], low:high]
+        # numpy finds a page in a tenth of the time that torch takes.
+        there, here = target.data.numpy(), source.data.numpy()
+        if (low, high) != (0, source.layers):
+            there, here = there[:, low:high], here[:, low:high]
+        for at, to, count in runs(copy.sources[:pages], copy.targets[:pages]):
+            there[to : to + count] = here[at : at + count]
             if last:
-                ticket.pages_done[number] = row + 1
+                ticket.pages_done[number] += count
     else:
         for row in range(pages):
             if ticket.cancelled:
