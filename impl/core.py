@@ -44,6 +44,7 @@ class Core:
         self.store = store
         self.recorder = recorder
         self.components = config.numbers
+        self.named = tuple((c, NAMES[c]) for c in self.components)
         self.auxiliary = tuple(c for c in self.components if c != FULL)
         self.swa = SWA in self.components
         self.mamba = MAMBA in self.components
@@ -314,7 +315,8 @@ class Core:
             event["outcome"], event["reason"] = "refused", refused
         if rows:
             event["slots"] = rows
-        post: dict[str, Any] = {str(node.id): self.observe(node) for node in touched}
+        observe = self.observe
+        post: dict[str, Any] = {str(node.id): observe(node) for node in dict.fromkeys(touched)}
         post.update((str(id_), None) for id_ in gone)
         event["post"] = post
         self.seq += 1
@@ -328,24 +330,21 @@ class Core:
 
     def observe(self, node: Node) -> dict[str, Any]:
         """What can be seen of a node, as events carry it: what is empty is left out."""
-        seen: dict[str, Any] = {}
-        lock_ref: dict[str, int] = {"full": node.lock_ref} if node.lock_ref else {}
-        host_lock_ref: dict[str, int] = {}
-        for c in self.components:
+        seen: dict[str, Any] = {"lock_ref": {"full": node.lock_ref}} if node.lock_ref else {}
+        for c, name in self.named:
             device, host = node.device[c], node.host[c]
-            tiers = "" if device.slots is None else "D" if device.pending is None else "d"
-            if host.slots is not None:
-                tiers += "H" if host.pending is None else "h"
-            if tiers:
-                seen[NAMES[c]] = tiers
+            if host.slots is None:
+                if device.slots is not None:
+                    seen[name] = "D" if device.pending is None else "d"
+            else:
+                tiers = "H" if host.pending is None else "h"
+                if device.slots is not None:
+                    tiers = ("D" if device.pending is None else "d") + tiers
+                seen[name] = tiers
+                if host.locks:
+                    seen.setdefault("host_lock_ref", {})[name] = len(host.locks)
             if device.locks:
-                lock_ref[NAMES[c]] = len(device.locks)
-            if host.locks:
-                host_lock_ref[NAMES[c]] = len(host.locks)
-        if lock_ref:
-            seen["lock_ref"] = lock_ref
-        if host_lock_ref:
-            seen["host_lock_ref"] = host_lock_ref
+                seen.setdefault("lock_ref", {})[name] = len(device.locks)
         if node.load_back_pending_id:
             seen["load_back_pending_id"] = node.load_back_pending_id
         if node.write_through_pending_id:
