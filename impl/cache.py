@@ -11,7 +11,7 @@ from .audit import audit
 from .backup import backup
 from .config import FULL, NAMES, CacheConfig
 from .content import whose
-from .core import Core, Recorder
+from .core import Core, Recorder, Source
 from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError
 from .evict import evict
 from .host_room import evict_host, reclaim
@@ -192,6 +192,24 @@ class TieredCache:
             self._verify(receipt)
         requests.forward(core, receipt)
 
+    def gather(self, holder: Receipt | int, component: str) -> torch.Tensor:
+        """A copy of what a request has locked of a component, `[pages, layers, words]` int64, in the order of its
+        tokens: FULL from the first token on, SWA from some page at or before its window, the state of MAMBA.
+
+        Raises NotReady while bytes are missing; `forward` with `wait` waits for them.
+        """
+        number = self._component(component)
+        receipt = self.core.receipt(holder, "request")
+        if (missing := requests.unarrived(receipt)) is not None:
+            raise NotReady("holder", f"node {missing[0].id} is being loaded")
+        pool = self.core.pools.device[number]
+        locked = [node.device[FULL] for node in (receipt.path.path()[-2::-1] if receipt.path else ())]
+        if number != FULL:
+            seats = [(node, seat) for seat, node in receipt.locks.items() if seat is node.device[number]]
+            locked = [seat for node, seat in sorted(seats, key=lambda pair: pair[0].end)]
+        pages = [pool.pages(seat.slots) for seat in locked if seat.slots is not None]
+        return torch.cat(pages) if pages else torch.empty((0, *pool.data.shape[1:]), dtype=torch.int64)
+
     def tickets(self, holder: Receipt | int) -> list[Ticket]:
         """The transfers that a request would wait for: a forward may start on a layer when all of them have
         `layers_done` it.
@@ -218,6 +236,7 @@ class TieredCache:
         swa: bool | None = None,
         mamba: bool | None = None,
         after: Receipt | None = None,
+        content: Source | None = None,
     ) -> int:
         """Insert what a request has computed. Returns the node that the tokens end at.
 
@@ -226,11 +245,19 @@ class TieredCache:
             swa, mamba: give the window its SWA copies, the end its state; as far as there are such components
                 unless told.
             after: the request's receipt, if the tokens go on from its node.
+            content: asked for the bytes of those pages that the tree takes over from the request. It must not raise:
+                they are the tree's by then.
 
         Raises:
             BadTokens, StaleReceipt, OutOfDeviceSlots.
         """
         core = self.core
+        if content is not None:
+            core.source, core.content = content, True
+            try:
+                return self.insert(tokens, swa=swa, mamba=mamba, after=after)
+            finally:
+                core.source, core.content = None, self.config.content
         if swa and not core.swa:
             raise BadArgument("swa", "this cache has no such component")
         if mamba and not core.mamba:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import torch
+
 from . import content
 from .config import FULL, MAMBA, NAMES, SWA, CacheConfig
 from .errors import StaleReceipt, UnknownNode
@@ -21,6 +23,10 @@ from .transfers.base import DIRECTIONS, Engine
 
 Event = dict[str, Any]
 Recorder = Callable[[Event], None]
+Source = Callable[[str, int, int], torch.Tensor]
+"""What a request has computed: of a component, from a page on, so many pages, `[pages, layers, words]` int64. The state
+of MAMBA is that after one page.
+"""
 Row = list[Any]
 """["take" | "give" | "move", tier, component, slots, ["node" | "holder", id]]"""
 
@@ -36,6 +42,8 @@ class Core:
             this order.
         starved: allocations to be refused, by tier: an injected fault.
         recorder: where events go; None if nowhere.
+        content: pages are written on insert.
+        source: where from, during the insert of a request that hands them over.
     """
 
     def __init__(self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None) -> None:
@@ -49,6 +57,7 @@ class Core:
         self.swa = SWA in self.components
         self.mamba = MAMBA in self.components
         self.content = config.content
+        self.source: Source | None = None
         self.seats = self.components[-1] + 1
         self.write_back = config.write_back
         self.stride = config.page_size * TOKEN_BYTES
@@ -357,10 +366,18 @@ class Core:
 
     # Content
     def fill(self, node: Node, component: int) -> None:
-        """Write what a request has computed into a device copy of `node`."""
-        seat = node.device[component]
-        if self.config.content and seat.slots is not None:
-            self.pools.device[component].fill(seat.slots, self.expected(node, component))
+        """Write what a request has computed into a device copy of `node`: what it hands over, or else what its tokens
+        determine.
+        """
+        slots = node.device[component].slots
+        if slots is None:
+            return
+        pool = self.pools.device[component]
+        if self.source is not None:
+            pages = len(slots)
+            pool.fill(slots, self.source(NAMES[component], node.end - pages, pages))
+        elif self.config.content:
+            pool.fill(slots, self.expected(node, component))
 
     def expected(self, node: Node, component: int) -> Any:
         """The bytes that the pages of a node's component hold: `[pages, layers, words]`."""
