@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from _sides import Row, options, show, write
-
 from pinproof.impl import CacheConfig
 from pinproof.impl.pools import Pool
 from pinproof.impl.transfers.base import Copy, Direction, Engine
@@ -104,14 +103,15 @@ def on_gpu(size: int, pages: int, ways: str, repeat: int) -> Row:
     jobs = [up] if ways == "H2D" else [down]
     if second is not None:
         jobs = [up, ("backup", Copy(second[0], range(pages), second[1], range(pages)))]
-    streams = [torch.cuda.Stream() for _ in jobs]
+    cuda: Any = torch.cuda  # untyped in torch
+    streams = [cuda.Stream() for _ in jobs]
     best = plain = 1e9
     for _ in range(repeat + 1):
         best = min(best, transfer(engine, jobs))
         torch.cuda.synchronize()
         begun = perf_counter()
         for stream, (_, copy) in zip(streams, jobs, strict=True):
-            with torch.cuda.stream(stream):
+            with cuda.stream(stream):
                 assert isinstance(copy.source, Pool)
                 assert isinstance(copy.target, Pool)
                 copy.target.data.copy_(copy.source.data, non_blocking=True)
