@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +24,7 @@ from ...impl import (
 from ...impl.config import MAMBA, NAMES
 from ...impl.content import chain, identities, page_bytes
 from ...impl.node import Node
+from ...impl.slots import Slots
 from ..events import Event, convert_event
 from .base import CRASHED, Answer, Capabilities, Configuration, Problem, refused
 from .steering import NotSteerable, Steering
@@ -249,6 +249,6 @@ def wrong_bytes(cache: TieredCache, nodes: Iterable[Node]) -> Iterable[str]:
                 pool = core.pools.of(tier)[c]
                 _, layers, words = pool.data.shape
                 wanted = page_bytes(ids[-1:] if c == MAMBA else ids, c, layers, words)
-                slots: array[int] = seat.slots
+                slots: Slots = seat.slots
                 if len(slots) != len(wanted) or not torch.equal(pool.pages(slots), wanted):
                     yield f"node {node.id}: its {tier} {NAMES[c]} slots {list(slots)} do not hold its bytes"
