@@ -147,8 +147,9 @@ FAULTS: dict[str, Fault] = {
             "InferenceX #2704",
             _one(
                 "load_back:finish_load_back",
-                "if member.load_back_pending_id == receipt.id",
-                "if member.load_back_pending_id",
+                "touched = core.release_all(receipt)",
+                "touched = core.release_all(receipt)\n"
+                "    for member in receipt.node.path():\n        member.load_back_pending_id = 0",
             ),
             single_actions=True,
         ),
@@ -223,7 +224,7 @@ FAULTS: dict[str, Fault] = {
             "The ack of a load-back does not track what it has made a duplicate.",
             "SGLang #33777",
             _one(
-                "load_back:finish_load_back", "for member in pinned if core.write_back else path:", "for member in ():"
+                "load_back:finish_load_back", "for member in loaded if core.write_back else path:", "for member in ():"
             ),
         ),
         Fault(
@@ -252,14 +253,16 @@ FAULTS: dict[str, Fault] = {
             "demoted-before-arrival",
             "A node gives up its device copy while its backup still reads it.",
             "SGLang #24585",
-            _one("device_room:demote", " or in_flight(core, node)", ""),
+            _one("device_room:demote", " or in_flight(node)", ""),
         ),
         Fault(
             "anchor-not-locked",
             "A load-back does not host-lock its anchor before room is made for it.",
             "SGLang #27631",
             _one(
-                "load_back:begin_load_back", "if not node.on_device:\n        lock_seat", "if False:\n        lock_seat"
+                "load_back:begin_load_back",
+                "if present is not node:\n        lock_seat",
+                "if False:\n        lock_seat",
             ),
         ),
         Fault(
@@ -300,8 +303,9 @@ FAULTS: dict[str, Fault] = {
             "SGLang #24869",
             _one(
                 "core:Core.vacate",
-                "self.pools.of(tier)[component].slots.give(seat.slots)",
-                "if component == FULL:\n        self.pools.of(tier)[component].slots.give(seat.slots)",
+                "(self.pools.device if here else self.pools.host)[component].slots.give(slots)",
+                "if component == FULL:\n"
+                "        (self.pools.device if here else self.pools.host)[component].slots.give(slots)",
             ),
             components=("full", "mamba"),
         ),
