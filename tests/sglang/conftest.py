@@ -11,6 +11,7 @@ import json
 import random
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,14 @@ def workers() -> Iterator[Callable[[str, str], Client]]:
     yield start
     for client in started.values():
         client.close()
+
+
+@pytest.fixture(scope="session")
+def importable(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder that makes `import pinproof` work in an environment where it is not installed."""
+    folder = tmp_path_factory.mktemp("importable")
+    (folder / "pinproof").symlink_to(Path(__file__).resolve().parents[2])
+    return str(folder)
 
 
 class Driver:
