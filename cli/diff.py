@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..conformance.diff import DiffResult, Divergence
 from ..conformance.diff import diff as run_diff
+from ..conformance.divergence import DiffResult, Divergence
+from ..conformance.shadow_diff import is_of_calls
 from ..view.sources import from_two_traces, open_source
 from .options import Json
 from .report import err, finish, out, progress, verdict_line
@@ -49,9 +50,12 @@ def show(found: DiffResult, a: Path, b: Path | None) -> None:
     for name in found.truncated:
         err.print(f"[yellow]{name}: the last line is cut off; it was left out[/]")
     if found.divergence is not None:
-        show_divergence(found.divergence, against="the model" if b is None else None)
-        draw(open_source(a) if b is None else from_two_traces(a, b))
-    verdict_line(found.verdict, f"{found.events:,} events compared")
+        calls = is_of_calls(a)
+        model = "the ledger's rules" if calls else "the model"
+        show_divergence(found.divergence, against=model if b is None else None)
+        if not calls:  # calls do not say what the tree looks like
+            draw(open_source(a) if b is None else from_two_traces(a, b))
+    verdict_line(found.verdict, f"{found.events:,} {'calls' if is_of_calls(a) else 'events'} compared")
 
 
 def show_divergence(at: Divergence, against: str | None = None) -> None:

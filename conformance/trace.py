@@ -76,6 +76,8 @@ class TraceReader:
             self.header = msgspec.json.decode(first, type=Header)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._file.close()
+            if b'"pinproof-shadow/' in first:
+                raise BadTrace("a trace of calls that a shadow recorded: `pinproof diff` reads it", 1) from None
             raise BadTrace(f"no header of a trace: {error}", 1) from None
 
     def __iter__(self) -> Iterator[Event]:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pinproof.conformance.diff import diff
 from pinproof.conformance.sglang import environment
 
 HERE = Path(__file__).parent
@@ -152,3 +153,50 @@ def test_it_finds_the_host_lock_that_a_split_drops(shadowed: Start, version: str
     *_, last = (record for record in calls(client) if "breaches" in record)
     assert last["call"] == "drive_host_eviction"
     assert last["breaches"][0][0] == "safety.stored-source-stays"
+
+
+def test_both_cores_answer_the_same_calls_the_same(shadowed: Start, driver: Any, tmp_path: Path) -> None:
+    """A workload on either core, call by call; then with one answer changed."""
+    traces = {}
+    for core in ("python", "rust"):
+        client = shadowed("0.5.23", core, "raise")
+        before = {trace.name for trace in client.traces.iterdir()}
+        for seed, policy in ((5, "write_back"), (18, "write_through")):
+            random, asked = driver(seed, ["full", "swa", "mamba"], policy, 1), 0
+            configuration = random.configuration()
+            client.ask(configuration.pop("op"), **configuration)
+
+            def ask(op: str, client: Any = client, **arguments: Any) -> Any:
+                nonlocal asked
+                asked += 1
+                return client.ask(op, **arguments)
+
+            while asked < 150:
+                random.run(ask)
+        new = [trace for trace in client.traces.iterdir() if trace.name not in before]
+        traces[core] = sorted(new, key=lambda trace: int(trace.stem))
+    for python, rust in zip(traces["python"], traces["rust"], strict=True):
+        found = diff(python, rust)
+        assert (found.verdict, found.truncated) == ("holds", ())
+        assert found.events > 300
+        assert diff(rust).verdict == "holds"
+    wrong = tmp_path / "wrong.ndjson"
+    wrong.write_text(traces["rust"][0].read_text().replace('"mamba_exist":false', '"mamba_exist":true', 1))
+    parting = diff(traces["python"][0], wrong).divergence
+    assert parting is not None
+    assert [field.field for field in parting.fields] == ["done"]
+
+
+def test_offline_finds_what_online_found(shadowed: Start) -> None:
+    client = shadowed("0.5.18", "python", "observe")
+    client.ask("configure", policy="write_back", components=["full"], page_size=1, window=4)
+    node = client.ask("insert", tokens=[1, 2, 3, 4])["result"]["node"]
+    client.ask("evict", component="full", pages=4)
+    client.ask("storage_backup", node=node)
+    client.ask("insert", tokens=[1, 2])
+    client.ask("reclaim", pages=2)
+    trace = max(client.traces.iterdir(), key=lambda trace: int(trace.stem))
+    online = next(record for record in map(json.loads, trace.read_text().splitlines()) if "breaches" in record)
+    offline = diff(trace).divergence
+    assert offline is not None
+    assert (offline.seq, [offline.rule, offline.words]) == (online["seq"], online["breaches"][0])
