@@ -14,6 +14,8 @@ from .errors import (
     BadTokens,
     Busy,
     CacheError,
+    CorruptPage,
+    ForeignStorage,
     NothingToDo,
     NotReady,
     OutOfDeviceSlots,
@@ -21,10 +23,15 @@ from .errors import (
     Refused,
     SlotError,
     StaleReceipt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
     UnknownNode,
 )
 from .matching import Match
 from .node import Operation, Prefetch, Receipt
+from .stats import Stats
 
 __all__ = [
     "BadArgument",
@@ -33,6 +40,8 @@ __all__ = [
     "Busy",
     "CacheConfig",
     "CacheError",
+    "CorruptPage",
+    "ForeignStorage",
     "Match",
     "NotReady",
     "NothingToDo",
@@ -44,6 +53,11 @@ __all__ = [
     "Refused",
     "SlotError",
     "StaleReceipt",
+    "Stats",
+    "StorageError",
+    "StorageFull",
+    "StorageReadOnly",
+    "StorageUnavailable",
     "TieredCache",
     "UnknownNode",
 ]

@@ -12,7 +12,7 @@ from .backup import backup
 from .config import FULL, NAMES, CacheConfig
 from .content import whose
 from .core import Core, Recorder, Source
-from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError
+from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError, StorageError
 from .evict import evict
 from .host_room import evict_host, reclaim
 from .load_back import abort_load_back, begin_load_back
@@ -20,8 +20,9 @@ from .matching import Match
 from .node import Node, Operation, Prefetch, Receipt
 from .recovery import recover
 from .settle import Settled, deliver, wait_for
+from .stats import Stats
 from .storage import end_prefetch, page_hashes
-from .store import MemoryStore, Store
+from .stores import Store, open_store
 from .transfers import make_engine
 from .transfers.base import Engine, Fault, Ticket
 
@@ -37,7 +38,8 @@ class TieredCache:
     Args:
         config: sizes and policies; keyword arguments make one.
         recorder: called with a dict for each atomic transition.
-        store: the storage tier, if the configuration has one; in memory unless given.
+        store: the storage tier, if the configuration has one; what `config.storage` names unless given. If that cannot
+            be opened, the cache goes on without, and `storage_error` and `stats` say why.
         transfers: the engine that copies; what `config.engine` names unless given.
     """
 
@@ -56,14 +58,21 @@ class TieredCache:
             self.config = config if config is not None else CacheConfig(**choices)
         except TypeError as problem:
             raise BadConfig("config", str(problem)) from None
-        if store is None and self.config.storage:
-            store = MemoryStore()
+        self.storage_error: StorageError | None = None
+        self._own_store: Store | None = None
+        if store is None:
+            try:
+                self._own_store = store = open_store(self.config)
+            except StorageError as problem:
+                self.storage_error = problem
         self.core = Core(
             self.config,
             transfers or make_engine(self.config),
             store if self.config.storage else None,
             recorder,
         )
+        if self.storage_error is not None:
+            self.stats.storage_errors[type(self.storage_error).__name__] += 1
 
     # Looking
     @property
@@ -84,6 +93,11 @@ class TieredCache:
     @recorder.setter
     def recorder(self, recorder: Recorder | None) -> None:
         self.core.recorder = recorder
+
+    @property
+    def stats(self) -> Stats:
+        """What was counted."""
+        return self.core.stats
 
     @property
     def steps(self) -> int:
@@ -399,8 +413,10 @@ class TieredCache:
             self.core.engine.fail_next(kind, fault)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Stop the engine."""
+        """Stop the engine, and let go of the storage tier that the cache has opened itself."""
         self.core.engine.close()
+        if self._own_store is not None:
+            self._own_store.close()
 
     # Arguments
     def _component(self, name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from typing import Final
 
 from .errors import BadConfig
@@ -16,6 +17,8 @@ NAMES: Final = ("full", "swa", "mamba")
 POLICIES: Final = ("write_back", "write_through", "write_through_selective")
 ENGINES: Final = ("stepped", "threads", "cuda")
 STRATEGIES: Final = ("lru", "lfu", "fifo", "priority")
+WRITES: Final = ("ack", "asked")
+SMALLEST_STORAGE: Final = 1 << 20
 WORD: Final = 8
 """Bytes of the int64 words that pools are made of."""
 
@@ -34,7 +37,10 @@ class CacheConfig:
         content: pages are filled on insert with what their tokens determine, so that each can be told from
             all others. Off, slots are only kept books of, as below an engine that writes the pages itself.
         group: layers that are copied together; 0 for all.
-        storage: there is a tier below the host.
+        storage: the tier below the host: none, in memory (True), an LMDB directory, or a URL that fsspec opens.
+        storage_limit: bytes that an LMDB directory may take up.
+        storage_writes: what has arrived on the host is written to storage at the "ack" of its backup, or when "asked".
+        model: what computes the bytes, with its revision and type of numbers: storage keeps pages of one model.
         verify: `forward` reads the pages it is about and raises if they are not its tokens'.
         seed: order of the micro-steps of a stepped engine that is waited for.
     """
@@ -55,7 +61,10 @@ class CacheConfig:
     group: int = 0
     content: bool = True
     verify: bool = False
-    storage: bool = False
+    storage: bool | str | PathLike[str] = False
+    storage_limit: int = 1 << 34
+    storage_writes: str = "ack"
+    model: str = ""
     engine: str = "stepped"
     device: str = "cpu"
     eviction: str = "lru"
@@ -67,7 +76,7 @@ class CacheConfig:
         order = [c for c in NAMES if c in self.components]
         if tuple(order) != tuple(self.components) or "full" not in order:
             raise BadConfig("components", f"{self.components!r} is not 'full' and some of 'swa', 'mamba' in this order")
-        for name, choices in (("engine", ENGINES), ("eviction", STRATEGIES)):
+        for name, choices in (("engine", ENGINES), ("eviction", STRATEGIES), ("storage_writes", WRITES)):
             if getattr(self, name) not in choices:
                 raise BadConfig(name, f"{getattr(self, name)!r} is none of {', '.join(choices)}")
         for name in ("page_size", "device_pages", "host_pages", "window", "threshold", "layers"):
@@ -80,6 +89,8 @@ class CacheConfig:
             raise BadConfig("layer_bytes", f"{self.layer_bytes!r} is not a multiple of {WORD}")
         if self.content and not self.layer_bytes:
             raise BadConfig("layer_bytes", "content needs at least one word a layer")
+        if not _positive(self.storage_limit) or self.storage_limit < SMALLEST_STORAGE:
+            raise BadConfig("storage_limit", f"{self.storage_limit!r} is less than {SMALLEST_STORAGE} bytes")
         if not 0 <= self.group <= self.layers:
             raise BadConfig("group", f"{self.group!r} is not within 0 and layers={self.layers}")
         if (self.device == "cuda") != (self.engine == "cuda"):

@@ -18,7 +18,8 @@ from .keys import TOKEN_BYTES
 from .node import Node, Operation, Receipt, Seat
 from .pools import Pools
 from .slots import Slots
-from .store import Store
+from .stats import Stats
+from .stores import Store
 from .transfers.base import DIRECTIONS, Engine
 
 Event = dict[str, Any]
@@ -44,6 +45,8 @@ class Core:
         recorder: where events go; None if nowhere.
         content: pages are written on insert.
         source: where from, during the insert of a request that hands them over.
+        storage_at_ack: what has arrived on the host is written to storage.
+        stats: what is counted.
     """
 
     def __init__(self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None) -> None:
@@ -59,6 +62,10 @@ class Core:
         self.content = config.content
         self.source: Source | None = None
         self.seats = self.components[-1] + 1
+        self.storage_at_ack = store is not None and config.storage_writes == "ack"
+        self.stats = Stats()
+        if store is not None:
+            self.stats.storage_errors = store.errors
         self.write_back = config.write_back
         self.stride = config.page_size * TOKEN_BYTES
         self.window = config.window_pages

@@ -60,6 +60,30 @@ class Busy(Refused):
     """Operations under way forbid it."""
 
 
+class StorageError(CacheError, OSError):
+    """The storage tier cannot do something; the tiers above it go on."""
+
+
+class StorageFull(StorageError):
+    """The disk is full, or the storage tier has reached its limit."""
+
+
+class StorageReadOnly(StorageError):
+    """The place of the storage tier cannot be written to."""
+
+
+class ForeignStorage(StorageError):
+    """The place of the storage tier holds something else, or pages of another layout or model."""
+
+
+class StorageUnavailable(StorageError):
+    """The place of the storage tier cannot be opened, read or written."""
+
+
+class CorruptPage(StorageError):
+    """A page came back from storage with other bytes than it was kept with; it was dropped."""
+
+
 class SlotError(CacheError):
     """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised
     always.

@@ -9,6 +9,7 @@ from .device_room import delete_leaf, demote, drop_subtree, evict_device_aux
 from .errors import OutOfHostMemory
 from .node import Node, Operation
 from .settle import wait_for
+from .transfers.base import Direction
 
 
 def evict(core: Core, component: int, pages: int) -> int:
@@ -56,7 +57,7 @@ def _evict_full(core: Core, pages: int) -> int:
             freed += gone
             if not gone:
                 passed_over[node.id] = node
-        if idle and not _wait_for_a_backup(core):
+        if idle and not _wait_for(core, "backup"):
             break
     for node in passed_over.values():
         if _is_live(core, node):
@@ -83,6 +84,8 @@ def _give_up(core: Core, node: Node, waiting: list[tuple[Node, Operation]]) -> i
             waiting.append((node, backup(core, node)))
             return 0
         except OutOfHostMemory:
+            if _wait_for(core, "storage_backup"):
+                return _give_up(core, node, waiting)
             return drop_subtree(core, node) if node.children else delete_leaf(core, node)
     return delete_leaf(core, node)
 
@@ -94,7 +97,7 @@ def _evict_aux(core: Core, component: int, pages: int) -> int:
     while freed < pages:
         node = core.device_aux[component].pop()
         if node is None:
-            if _wait_for_a_backup(core):
+            if _wait_for(core, "backup"):
                 continue
             break
         if node.id in passed_over:
@@ -127,11 +130,11 @@ def _save_aux(core: Core, node: Node) -> bool:
     )
 
 
-def _wait_for_a_backup(core: Core) -> bool:
-    """Nobody can be evicted, but a backup under way may hold somebody: wait for the oldest."""
-    if not core.in_flight["backup"]:
+def _wait_for(core: Core, direction: Direction) -> bool:
+    """Nobody can be evicted, but a copy under way may hold somebody: wait for the oldest. False if there is none."""
+    if not core.in_flight[direction]:
         return False
-    wait_for(core, core.in_flight["backup"][0])
+    wait_for(core, core.in_flight[direction][0])
     return True
 
 

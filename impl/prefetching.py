@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from .config import FULL, MAMBA, SWA
 from .content import chain
 from .core import Core
-from .errors import BadConfig, NothingToDo, NotReady, OutOfHostMemory
+from .errors import BadConfig, NothingToDo, NotReady, OutOfHostMemory, StorageError
 from .host_room import make_host_room
 from .matching import descend
 from .node import Node, Operation, Prefetch
@@ -18,12 +20,14 @@ from .storage import (
     insert_host,
     page_hashes,
 )
-from .store import Store, StoreSide, leading, store_key
+from .stores import Store, StoreSide, leading, store_key
 from .transfers.base import Copy
 
 
-def _store(core: Core) -> Store:
+def _store(core: Core, argument: str) -> Store:
     if core.store is None:
+        if core.config.storage:
+            raise NothingToDo(argument, "the storage tier could not be opened")
         raise BadConfig("storage", "this cache has no storage tier")
     return core.store
 
@@ -32,13 +36,16 @@ def prefetch(core: Core, key: bytes) -> Prefetch:
     """Start to read what storage has of the pages that the tree lacks.
 
     Raises:
-        NothingToDo: storage has no more than the tree, or what it has could not be inserted.
+        NothingToDo: storage has no more than the tree, cannot be asked, or what it has could not be inserted.
         OutOfHostMemory: no room for one page.
     """
-    store = _store(core)
+    store = _store(core, "tokens")
     node = descend(core, key)
     rest = page_hashes(chain(core.last_hash(node), key[node.end * core.stride :], core.stride))
-    found = leading(store, FULL, rest)
+    try:
+        found = leading(store, FULL, rest)
+    except StorageError as problem:
+        raise NothingToDo("tokens", f"storage cannot be asked: {problem}") from problem
     if not found:
         raise NothingToDo("tokens", f"storage has none of the {len(rest)} pages that the tree lacks")
     count = found
@@ -76,8 +83,9 @@ def _auxiliary(core: Core, store: Store, node: Node, rest: list[bytes]) -> dict[
     found = {}
     for c in core.auxiliary:
         keys = [store_key(c, h) for h in wanted[c]]
-        if all(store.has(k) for k in keys) and len(keys) <= core.pools.host[c].slots.available:
-            found[c] = keys
+        with suppress(StorageError):
+            if len(keys) <= core.pools.host[c].slots.available and all(store.has(k) for k in keys):
+                found[c] = keys
     return found
 
 
@@ -137,7 +145,7 @@ def storage_backup(core: Core, node: Node) -> Operation:
         NothingToDo: the node has no host copy.
         NotReady: its host copy has not arrived.
     """
-    store = _store(core)
+    store = _store(core, "node")
     host = node.host[FULL]
     if node.parent is None or host.slots is None:
         raise NothingToDo("node", f"{node.id} has no host copy to store")

@@ -5,9 +5,11 @@ began.
 from __future__ import annotations
 
 from .backup import ack_backup, fail_backup, may_ack_backup, may_fail_backup
+from .config import FULL
 from .core import Core
 from .load_back import fail_load_back, finish_load_back, may_fail_load_back
-from .node import Operation, Prefetch
+from .node import Node, Operation, Prefetch
+from .prefetching import storage_backup
 from .storage import ack_storage_backup, complete_prefetch, end_prefetch, fail_storage_backup
 
 Settled = tuple[int, str]
@@ -51,7 +53,14 @@ def _settle(core: Core, receipt: Operation) -> Settled:
             fail_storage_backup(core, receipt)
         return receipt.id, "failed"
     if ticket.error is None and (receipt.kind != "backup" or may_ack_backup(core, receipt)):
-        (ack_backup if receipt.kind == "backup" else finish_load_back)(core, receipt)
+        if receipt.kind != "backup":
+            finish_load_back(core, receipt)
+            return receipt.id, "acked"
+        written = list(dict.fromkeys(receipt.moving.values()))
+        ack_backup(core, receipt)
+        if core.storage_at_ack:
+            for node in written:
+                _store(core, node)
         return receipt.id, "acked"
     receipt.doomed = True
     if may_end(core, receipt):
@@ -59,6 +68,13 @@ def _settle(core: Core, receipt: Operation) -> Settled:
         return receipt.id, "failed"
     core.doomed.append(receipt)
     return receipt.id, "doomed"
+
+
+def _store(core: Core, node: Node) -> None:
+    """What has arrived on the host goes on to storage. FULL may be on its way yet; its own ack follows then."""
+    host = node.host[FULL]
+    if host.slots is not None and host.pending is None:
+        storage_backup(core, node)
 
 
 def may_end(core: Core, receipt: Operation) -> bool:

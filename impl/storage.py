@@ -9,7 +9,7 @@ from .content import DIGEST
 from .core import Core, row
 from .node import Node, Operation, Prefetch, lock_seat
 from .slots import Slots
-from .store import page_as_bytes, store_key
+from .stores import page_as_bytes, store_key
 
 
 def begin_prefetch(core: Core, anchor: Node, key: bytes, first: int, reserved: dict[int, Slots]) -> Prefetch:

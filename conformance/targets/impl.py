@@ -77,6 +77,7 @@ class ImplTarget:
                 layer_bytes=8 * words,
                 group=configuration.seed % (layers + 1) if self.kind == "stepped" else 0,
                 storage=configuration.storage,
+                storage_writes="ack" if configuration.seed % 2 else "asked",
                 verify=True,
                 engine=self.kind,
                 device="cuda" if self.kind == "cuda" else "cpu",
@@ -222,6 +223,7 @@ class ImplTarget:
         return {"problems": cache.audit(), "idle": not cache.holders}
 
     def _act(self, cache: TieredCache, action: str, args: dict[str, int]) -> dict[str, Any]:
+        cache.core.storage_at_ack = False
         return self._steering.act(action, args)
 
     def _read(self, cache: TieredCache, nodes: list[int]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ...impl import TieredCache, backup, device_room, host_room, load_back, load
 from ...impl.config import FULL, MAMBA, NAMES
 from ...impl.content import chain, identities, page_bytes
 from ...impl.node import Node, Operation, Prefetch, Receipt
-from ...impl.store import StoreSide, page_as_bytes, store_key
+from ...impl.stores import StoreSide, page_as_bytes, store_key
 from ...impl.transfers.base import Copy
 
 LEAF_PAGES = 4

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pinproof.impl import Prefetch, TieredCache
@@ -46,6 +48,21 @@ class Ledger:
                     for slot in slots:
                         found["host", ("full", "swa", "mamba")[number], slot] = ("holder", holder.id)
         return found
+
+
+STORES = ("memory", "lmdb", "files", "fsspec memory")
+
+
+def place_of(kind: str, tmp_path: Path) -> bool | str:
+    """What `CacheConfig.storage` says for a kind of store."""
+    places = {"lmdb": str(tmp_path / "pages"), "files": (tmp_path / "files").as_uri()}
+    return kind == "memory" or places.get(kind) or f"memory://{tmp_path.name}/{uuid4().hex}"
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> bool | str:
+    """A storage tier of each kind."""
+    return place_of(request.param, tmp_path)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_failed_parent_takes_its_children_with_it() -> None:
 
 
 def test_a_failed_backup_waits_for_what_hangs_below_it_and_is_in_use() -> None:
-    cache = TieredCache(policy="write_through", storage=True)
+    cache = TieredCache(policy="write_through", storage=True, storage_writes="asked")
     leaf = cache.insert([1, 2, 3])
     finish(cache)
     cache.wait(cache.storage_backup(leaf))

@@ -63,7 +63,9 @@ def current(monkeypatch: pytest.MonkeyPatch) -> Stream:
 @pytest.mark.parametrize("policy", ["write_back", "write_through"])
 def test_a_round_trip(current: Stream, policy: str, group: int) -> None:
     engine = CudaEngine("cpu")
-    cache = TieredCache(transfers=engine, policy=policy, group=group, storage=True, components=("full", "swa"))
+    cache = TieredCache(
+        transfers=engine, policy=policy, group=group, storage=True, storage_writes="asked", components=("full", "swa")
+    )
     node = cache.insert([1, 2, 3, 4, 5])
     cache.poll()
     cache.evict("full", 5)
@@ -83,7 +85,7 @@ def test_a_round_trip(current: Stream, policy: str, group: int) -> None:
 @pytest.mark.parametrize("fault", ["failed", "partial"])
 def test_a_failed_copy(current: Stream, fault: str) -> None:
     engine = CudaEngine("cpu")
-    cache = TieredCache(transfers=engine, storage=True)
+    cache = TieredCache(transfers=engine, storage=True, storage_writes="asked")
     node = cache.insert([1, 2, 3, 4])
     cache.fail("backup", fault)  # type: ignore[arg-type]
     receipt = cache.backup(node)

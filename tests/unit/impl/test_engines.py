@@ -114,7 +114,7 @@ def test_the_cache_goes_on_while_threads_copy() -> None:
 
 def test_threads_stop_reading_storage_when_told() -> None:
     engine = ThreadEngine()
-    cache = TieredCache(transfers=engine, storage=True)
+    cache = TieredCache(transfers=engine, storage=True, storage_writes="asked")
     node = cache.insert([1, 2, 3])
     cache.wait(cache.backup(node))
     cache.wait(cache.storage_backup(node))

@@ -17,6 +17,7 @@ def test_the_ledger_adds_up(policy: str, ledger: Any) -> None:
         device_pages=8,
         host_pages=12,
         storage=True,
+        storage_writes="asked",
         window=2,
     )
     leaf = cache.insert([1, 2, 3, 4])

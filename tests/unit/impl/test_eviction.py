@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pinproof.impl import TieredCache
+from pinproof.impl.device_room import drop_subtree
 
 
 @pytest.mark.parametrize(
@@ -110,14 +111,17 @@ def test_what_is_being_copied_is_waited_for(component: str) -> None:
 
 
 def test_what_storage_is_reading_is_not_dropped_with_its_parent() -> None:
-    cache = TieredCache(host_pages=2, storage=True)
+    cache = TieredCache(host_pages=2, storage=True, storage_writes="asked")
     upper, leaf = cache.insert([1, 2, 3]), cache.insert([1, 2, 3, 4, 5])
     cache.evict("full", 2)
     receipt = cache.storage_backup(leaf)
-    assert cache.evict("full", 1) == 0
+    assert drop_subtree(cache.core, cache.nodes[upper]) == 0
     assert {upper, leaf} <= cache.nodes.keys()
-    cache.wait(receipt)
+    # An eviction waits for it before it drops anything.
     assert cache.evict("full", 1) == 3
+    assert receipt.over
+    assert cache.core.store is not None
+    assert not cache.stats.storage_errors
     assert cache.audit() == []
 
 

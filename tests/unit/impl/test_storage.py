@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from pinproof.impl import BadConfig, NothingToDo, NotReady, OutOfHostMemory, TieredCache
-from pinproof.impl.store import MemoryStore
 
 TOKENS = [1, 2, 3, 4, 5, 6]
 
 
-def stored(components: tuple[str, ...] = ("full",), policy: str = "write_back", **choices: int) -> TieredCache:
+def stored(
+    components: tuple[str, ...] = ("full",), policy: str = "write_back", place: bool | str = True, **choices: int
+) -> TieredCache:
     """A cache that has dropped what it has stored."""
-    cache = TieredCache(storage=True, components=components, policy=policy, window=2, **choices)
+    cache = TieredCache(
+        storage=place, storage_writes="asked", components=components, policy=policy, window=2, **choices
+    )
     leaf = cache.insert(TOKENS)
     for holder in list(cache.holders):
         cache.wait(holder)
@@ -26,8 +29,8 @@ def stored(components: tuple[str, ...] = ("full",), policy: str = "write_back", 
 
 @pytest.mark.parametrize("policy", ["write_back", "write_through"])
 @pytest.mark.parametrize("components", [("full",), ("full", "swa", "mamba")])
-def test_what_was_stored_comes_back(components: tuple[str, ...], policy: str) -> None:
-    cache = stored(components, policy)
+def test_what_was_stored_comes_back(components: tuple[str, ...], policy: str, place: bool | str) -> None:
+    cache = stored(components, policy, place)
     receipt = cache.prefetch([*TOKENS, 7])
     with pytest.raises(NotReady, match="still reading"):
         cache.finish_prefetch(receipt)
@@ -39,6 +42,8 @@ def test_what_was_stored_comes_back(components: tuple[str, ...], policy: str) ->
     assert cache.match(TOKENS).device_tokens == 6
     assert cache.full_host_duplicates[-1:] == [leaf]
     assert cache.audit() == []
+    assert not cache.stats.storage_errors
+    cache.close()
 
 
 def test_a_partial_read_gives_what_was_read() -> None:
@@ -52,9 +57,10 @@ def test_a_partial_read_gives_what_was_read() -> None:
     assert cache.audit() == []
 
 
-def test_a_page_that_storage_lost_in_between_ends_the_read() -> None:
-    store = MemoryStore()
-    cache = TieredCache(storage=True, store=store)
+def test_a_page_that_storage_lost_in_between_ends_the_read(place: bool | str) -> None:
+    cache = TieredCache(storage=place, storage_writes="asked")
+    store = cache.core.store
+    assert store is not None
     node = cache.insert(TOKENS)
     cache.wait(cache.backup(node))
     cache.wait(cache.storage_backup(node))
@@ -65,6 +71,7 @@ def test_a_page_that_storage_lost_in_between_ends_the_read() -> None:
     assert cache.finish_prefetch(receipt) is None
     assert cache.audit() == []
     assert cache.holders == {}
+    cache.close()
 
 
 def test_what_somebody_inserted_meanwhile_is_not_inserted_again() -> None:
@@ -93,7 +100,7 @@ def test_an_aborted_prefetch_frees_its_reservation_when_the_read_has_ended() -> 
 
 def test_a_storage_write_keeps_its_host_copy_through_a_split() -> None:
     """SGLang #38480."""
-    cache = TieredCache(storage=True)
+    cache = TieredCache(storage=True, storage_writes="asked")
     node = cache.insert(TOKENS)
     cache.wait(cache.backup(node))
     receipt = cache.storage_backup(node)
@@ -107,7 +114,7 @@ def test_a_storage_write_keeps_its_host_copy_through_a_split() -> None:
 
 @pytest.mark.parametrize("fault", ["failed", "partial"])
 def test_a_failed_storage_write_does_not_count(fault: str) -> None:
-    cache = TieredCache(storage=True)
+    cache = TieredCache(storage=True, storage_writes="asked")
     node = cache.insert(TOKENS)
     cache.wait(cache.backup(node))
     cache.fail("storage_backup", fault)  # type: ignore[arg-type]
