@@ -37,6 +37,9 @@ def conform(
     trace: Annotated[Path | None, typer.Option(help="Record the events here (one policy and component set).")] = None,
     promote: Annotated[Path | None, typer.Option(help="Write the shortest failing run here as a scenario.")] = None,
     suite: Annotated[Path | None, typer.Option(help="Execute a suite of `pinproof explore --emit` instead.")] = None,
+    storage: Annotated[
+        Path | None, typer.Option(help="A directory for the storage tier (LMDB), emptied first; in memory if left out.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Drive a target with random operations, faults included, or a workload, and check every event and every byte.
@@ -61,7 +64,7 @@ def conform(
             found.append(
                 run_conformance(
                     target, chosen, parts, wanted, seed, workload,
-                    scale=scale, single_actions=single_actions, trace=trace, promote=promote,
+                    scale=scale, single_actions=single_actions, trace=trace, promote=promote, storage=storage,
                     progress=lambda done, total, n=number, w=name: tick(n * wanted + done, len(runs) * wanted, w),  # type: ignore[misc]
                 )
             )  # fmt: skip

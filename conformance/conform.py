@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from ..model.vocabulary import Component, Policy
 from .checker import After
 from .driver import Driver, small
@@ -97,6 +99,7 @@ def conform(
     scale: float | None = None,
     progress: Progress | None = None,
     suite: Sequence[Operation] | None = None,
+    storage: Path | None = None,
 ) -> ConformResult:
     """Drive a target for `steps` operations, or through a workload, and check everything that it does.
 
@@ -113,6 +116,7 @@ def conform(
         audit_every: operations between two looks at everything.
         scale: how much a Mooncake trace is scaled down; chosen to fit unless given.
         suite: perform these operations instead of choosing some.
+        storage: a directory for the storage tier, with one below it for each layout of pages; in memory unless given.
 
     Raises:
         UnknownTarget, TargetUnavailable, BadWorkload, ConformanceError: as their names say, with the argument.
@@ -121,7 +125,10 @@ def conform(
     try:
         work = open_workload(workload, policy, components, seed, scale) if workload is not None else None
         chosen = configuration or (work.configuration if work is not None else small(policy, components, seed))
-        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions)
+        if storage is not None:
+            place = storage / f"{policy}-{'+'.join(components)}-{chosen.page_size}"
+            chosen = msgspec.structs.replace(chosen, storage=str(place))
+        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions, storage)
         coverage: Counter[str] = Counter()
         listen = _listener(coverage, work)
         session = Session(
@@ -226,11 +233,18 @@ def _shortest(
 
 
 def _command(
-    target: str, policy: str, components: Sequence[str], steps: int, seed: int, workload: str | None, single: bool
+    target: str,
+    policy: str,
+    components: Sequence[str],
+    steps: int,
+    seed: int,
+    workload: str | None,
+    single: bool,
+    storage: Path | None,
 ) -> str:
     parts = [
         "pinproof conform", f"--target {target}", f"--policy {policy}", f"--components {'+'.join(components)}",
         f"--seed {seed}", f"--steps {steps}", *([f"--workload {workload}"] if workload else []),
-        *(["--single-actions"] if single else []),
+        *(["--single-actions"] if single else []), *([f"--storage {storage}"] if storage else []),
     ]  # fmt: skip
     return " ".join(parts)

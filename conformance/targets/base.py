@@ -16,6 +16,7 @@ CRASHED = "TargetCrashed"
 
 class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
     """Under what a target is to run; what it has no use for it ignores. Pages that are None: as many as of FULL.
+    `storage` is a tier below the host: in memory, or a directory, whose pages of earlier runs are forgotten.
 
     Raises:
         ConformanceError: names the value that cannot be.
@@ -32,7 +33,7 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
     mamba_host_pages: int | None = None
     window: int = 3
     threshold: int = 2
-    storage: bool = True
+    storage: bool | str = True
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -86,6 +86,10 @@ class ImplTarget:
         except CacheError as error:
             return refused("ArgumentError", str(error))
         self.cache = cache = TieredCache(config, recorder=self._events.append)
+        if cache.storage_error is not None:
+            return refused("ArgumentError", str(cache.storage_error))
+        if isinstance(configuration.storage, str) and cache.core.store is not None:
+            cache.core.store.clear()
         self._steering = Steering(cache)
         stepped = self.kind == "stepped"
         self.capabilities = Capabilities(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, ClassVar
@@ -40,7 +41,7 @@ class LmdbStore(Store):
 
     batch: ClassVar[int] = 32
 
-    def __init__(self, place: str | Path, layouts: Sequence[Layout], *, limit: int = 1 << 34) -> None:
+    def __init__(self, place: str | PathLike[str], layouts: Sequence[Layout], *, limit: int = 1 << 34) -> None:
         super().__init__(layouts)
         try:
             import lmdb

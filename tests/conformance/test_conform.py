@@ -81,7 +81,7 @@ def test_a_target_out_of_process_tells_the_same(tmp_path: Path) -> None:
 
 @policies
 def test_chat_forces_what_it_must(policy: Policy) -> None:
-    result = conform("impl", policy, ("full", "swa"), 900, 1, "chat")
+    result = conform("impl", policy, ("full", "swa"), 900, 3, "chat")
     assert (result.verdict, result.missing) == ("holds", ())
     assert result.coverage["demote"]
     assert result.coverage["ack_load_back"]
