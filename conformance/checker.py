@@ -16,6 +16,7 @@ from ..model.errors import BadArgument, UnknownName
 from ..model.instance import Instance
 from ..model.machine import Outcome, ReferenceMachine
 from ..model.vocabulary import Component, Policy
+from .dialects import WINDOW_TOPS, dialect_of
 from .events import Event, Header, NodeState, Tier, Tiers, action_of
 from .explain import false_conjuncts
 from .history import History
@@ -76,13 +77,18 @@ class Checker:
         self._excused: set[tuple[int, str]] = set()
         self._slots: bool | None = None
         actions = self.machine.instance.actions
-        self._bounded = {n for n, a in actions.items() if any(q.var.name == "boundary" for q in a.parameters)}
+        self._tops = {
+            n: tops
+            for n, a in actions.items()
+            if (tops := [q.var.name for q in a.parameters if q.var.name in WINDOW_TOPS])
+        }
 
     @classmethod
     def of(cls, header: Header, *, after: After = "stop", complete: bool = True) -> Checker:
-        """A checker for the trace that begins with `header`."""
+        """A checker for the trace that begins with `header`, in the dialect of its target where that has one."""
+        dialect = dialect_of(header.target)
         return cls(
-            header.policy, header.components,
+            header.policy if dialect is None else dialect.instance(header.policy, header.components), header.components,
             sees=header.sees, complete=complete, capacity=header.capacity, after=after,
         )  # fmt: skip
 
@@ -92,8 +98,8 @@ class Checker:
             return _FINE
         self.events += 1
         name, args = action_of(event)
-        if name in self._bounded and "boundary" not in args:
-            args = {**args, "boundary": args.get("node", 0)}
+        if name in self._tops:
+            args = self._with_tops(name, args)
         if event.outcome == "refused":
             found = self._refusal(event, name, args)
             touched = _NOBODY
@@ -111,6 +117,12 @@ class Checker:
         if found and self.after == "stop" and any(v.kind != "permissiveness" for v in found):
             self.lost = True
         return found or _FINE
+
+    def _with_tops(self, name: str, args: Mapping[str, int]) -> dict[str, int]:
+        """Arguments with the top of each window; those that the action does not ask for left out."""
+        top = args.get("boundary", args.get("base", args.get("node", 0)))
+        plain = {k: v for k, v in args.items() if k not in WINDOW_TOPS}
+        return {**plain, **{each: args.get(each, top) for each in self._tops[name]}}
 
     # Enabled?
     def _step(self, name: str, args: Mapping[str, int]) -> Outcome:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..model.algebra import Parameter
 from .checker import After, Checker
+from .dialects import WINDOW_TOPS
 from .events import Event, Header
 from .situation import HOLDERS, NOBODY, Operation, Situation, operation
 from .targets.base import Answer, Configuration, Target, header_of
 from .trace import TraceWriter
-from .violation import Violation
+from .violation import Kind, Violation
 
 ARRIVALS = {
     "insert_leaf", "unevict", "attach_aux", "split", "ack_backup", "ack_load_back", "insert_host", "attach_host_aux",
@@ -32,6 +33,11 @@ _ENDS = {
     "storing": ("ack_storage_backup",),
 }
 """The actions that end each kind of operation well."""
+
+_REPORTED: dict[str, Kind] = {
+    "freed during a copy": "safety", "freed under a lock": "safety", "freed in use": "safety", "wrong bytes": "bytes",
+}  # fmt: skip
+"""What a target's own pools report, as kinds of violations."""
 
 _MEANT = {"lock": "lock", "storage_backup": "begin_storage_backup"}
 """Operations that are one action: refusing them is refusing it."""
@@ -164,8 +170,10 @@ class Session:
             if event.action in ARRIVALS and event.outcome == "done":
                 arrived.update((node, None) for node, state in event.post.items() if state is not None and node)
         for told in answer.violations:
-            words = f"{told.get('kind', '')}: {told.get('message', '')}"
-            self.violations.append(Violation("accounting", self.events - 1, "target/reports", words))
+            what = told.get("kind", "")
+            words = f"{what}: {told.get('message', '')}"
+            kind: Kind = _REPORTED.get(what, "accounting")
+            self.violations.append(Violation(kind, self.events - 1, f"target/{what.replace(' ', '-')}", words))
         return list(arrived)
 
     def _judge_error(self, name: str, args: dict[str, Any], answer: Answer) -> None:
@@ -181,7 +189,7 @@ class Session:
             return
         machine = self.checker.machine
         wanted = {q.var.name for q in machine.instance.actions[action].parameters}
-        given = {"node": node, "boundary": node, "holder": -1}
+        given = {"node": node, "holder": -1, **dict.fromkeys(WINDOW_TOPS, node)}
         if machine.allows(action, {k: v for k, v in given.items() if k in wanted}):
             words = f"{name}(node={node}) was refused ({answer.error.message}), and nothing forbids {action}"
             self.violations.append(Violation("permissiveness", self.events - 1, f"{action}/refusal", words))

@@ -54,6 +54,8 @@ class Base:
         self.page: int = core.page_size
         self.window: int = core.window
         self.components: tuple[str, ...] = core.components
+        self.counts_tombstones = hasattr(core.tree, "mark_external_linker_offload_pending")
+        """Locks count on evicted nodes too, and backups mark all they cover (from 0.5.20 on)."""
         self.eyes: PythonEyes | RustEyes = PythonEyes(core) if core.kind == "python" else RustEyes(core)
         self.dead: str | None = None
         self.events: list[dict[str, Any]] = []
@@ -122,11 +124,28 @@ class Base:
             raise Refused("RefusedNode", f"there is no node {number} in the tree")
         return node
 
-    def boundary(self, node: Node) -> Node:
-        """The topmost node of the sliding window that ends at `node`."""
+    def tops(self, node: Node) -> dict[str, int]:
+        """Where the window that ends at `node` begins, and where locks of it end on the device and on the host.
+
+        Up to 0.5.19 a lock goes on until it has covered a window of resident tokens.
+        """
+        if "swa" not in self.components:
+            return {}
         top = node
         for above in node.window(self.window):
             top = above
+        if self.counts_tombstones:
+            return {"boundary": top.id}
+        device, host = (self._resident_top(node, tier) for tier in ("device", "host"))
+        return {"boundary": top.id, "locked": device.id, "host_locked": host.id}
+
+    def _resident_top(self, node: Node, tier: str) -> Node:
+        covered, top = 0, node
+        for above in node.path():
+            top = above
+            covered += len((above.device if tier == "device" else above.host).get("swa", ()))
+            if covered >= self.window:
+                break
         return top
 
     # ---- frees ----
@@ -336,7 +355,9 @@ class Base:
         rows: str = "all",
         outcome: str = "done",
         reason: str | None = None,
-        hide: tuple[str, ...] = (),
+        unmarked: Iterable[Node] = (),
+        later: Iterable[Node] = (),
+        copies: Iterable[tuple[str, str]] | None = None,
         tag: str | None = None,
     ) -> None:
         """Add an event.
@@ -344,9 +365,10 @@ class Base:
         `nodes`: the nodes it is about (their states are shown in any case, and those of all nodes that changed since
         they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` and of the
         event's holder.
-        `hide`: components whose locks are shown by a later event of the same transition.
+        `unmarked`: nodes whose mark a later event of the same transition shows; `later`: nodes that it shows alone.
+        `copies`: of its own rows only those of these tiers and components.
         """
-        nodes = list(nodes)
+        nodes, hide = list(nodes), frozenset(unmarked)
         event: dict[str, Any] = {"seq": self.seq, "action": action, "args": args, "outcome": outcome}
         self.seq += 1
         if reason is not None:
@@ -354,7 +376,12 @@ class Base:
         if outcome == "done":
             ids = {node.id for node in nodes}
             mine = {("node", number) for number in ids} | {("holder", args.get("holder"))}
-            taken = [row for owner, row in self._rows if rows == "all" or owner in mine]
+            only = None if copies is None else set(copies)
+            taken = [
+                row
+                for owner, row in self._rows
+                if rows == "all" or (owner in mine and (only is None or (row[1], row[2]) in only))
+            ]
             if taken:
                 event["slots"] = taken
                 self._rows = [pair for pair in self._rows if not any(pair[1] is row for row in taken)]
@@ -362,22 +389,22 @@ class Base:
         for node in nodes:
             post[str(node.id)] = self._show(node, hide)
         if outcome == "done":
-            for node in list(self._unshown):
+            for node in self._unshown.difference(later):
                 state = self._state(node, hide)
                 if node.shown != state:
                     post[str(node.id)] = self._show(node, hide)
-                if not hide:
+                if node not in hide:
                     self._unshown.discard(node)
         event["post"] = post
         if tag is not None:
             event["tag"] = tag
         self.events.append(event)
 
-    def _show(self, node: Node, hide: tuple[str, ...]) -> dict[str, Any] | None:
+    def _show(self, node: Node, hide: frozenset[Node]) -> dict[str, Any] | None:
         node.shown = self._state(node, hide)
         return node.shown
 
-    def _state(self, node: Node, hide: tuple[str, ...] = ()) -> dict[str, Any] | None:
+    def _state(self, node: Node, hide: frozenset[Node] = frozenset()) -> dict[str, Any] | None:
         """The node's state in the form of the trace vocabulary; None when it is gone."""
         if node.id not in self.tree.nodes:
             return None
@@ -394,25 +421,24 @@ class Base:
                 letters += "h" if slots and slots[0] in pool.landing else "H"
             if letters:
                 state[name] = letters
-        locks = {name: count for name, count in node.lock.items() if name not in hide}
-        if locks:
-            state["lock_ref"] = locks
+        if node.lock:
+            state["lock_ref"] = dict(node.lock)
         if node.host_lock:
             state["host_lock_ref"] = dict(node.host_lock)
         if node.pin is not None:
             state["load_back_pending_id"] = node.pin
-        if node.pending is not None:
+        if node.pending is not None and node not in hide:
             state["write_through_pending_id"] = node.pending
-        if node.tracked and self._settled(node):
+        if node.tracked and self._settled(node, None if node in hide else node.pending):
             state["duplicate"] = True
         if node.stored:
             state["stored"] = True
         return state
 
-    def _settled(self, node: Node) -> bool:
+    def _settled(self, node: Node, pending: int | None) -> bool:
         """Full on both tiers, arrived, not pending, not pinned: any other tracked entry is stale, and legal."""
         device, host = node.device.get("full"), node.host.get("full")
-        if not device or not host or node.pin is not None or node.pending is not None:
+        if not device or not host or node.pin is not None or pending is not None:
             return False
         return (
             device[0] not in self.pools["device", "full"].landing and host[0] not in self.pools["host", "full"].landing

@@ -51,10 +51,11 @@ class Seen:
 class PythonEyes:
     """Sees the nodes of the Python core themselves."""
 
-    sees = ("device", "host", "lock", "host_lock", "pin", "pending", "tracked")
-
     def __init__(self, core: Any) -> None:
         self._core = core
+        self.sees: tuple[str, ...] = ("device", "host", "lock", "host_lock", "pending")
+        if hasattr(core.tree, "full_host_duplicates"):  # 0.5.17 has neither pins nor a set of duplicates
+            self.sees += ("pin", "tracked")
         self._types = list(core.types.items())
 
     def root(self) -> tuple[Any, Any]:

@@ -142,7 +142,7 @@ class Copies(Evictions):
             holder = self.new_holder()
             host = self._host_room(value, transfers, holder)
             if host is None:
-                args = {"node": node.id, "top": node.id, "holder": holder}
+                args = {"node": node.id, "top": node.id, "holder": holder, **self.tops(node)}
                 self.emit("begin_backup", args, [node], outcome="refused", reason="no host room")
                 return 0
             self._commit_backup(node, holder, value, host, transfers, write_back)
@@ -202,7 +202,7 @@ class Copies(Evictions):
         receipt = None if write_back else self.call("inc_lock_ref", node.handle).to_dec_params()
         publish = self._publish(node.handle, transfers)
         self._acks[node.handle] = holder
-        if self._marks_many():
+        if self.counts_tombstones:
             publish = list(self.call("mark_write_through_pending", publish, node.handle))
         else:
             self.call("mark_write_through_pending", node.handle)
@@ -221,15 +221,18 @@ class Copies(Evictions):
         came = [change for change in changes if change.what == "came"]
         full = [change for change in came if change.component == "full"]
         aux = [change for change in came if change.component != "full"]
+        later = [change.node for change in aux if change.node is not node]
+        tops = self.tops(node)
         for change in full:
             self.came(change)
-            args = {"node": change.node.id, "top": change.node.id, "holder": holder}
-            self.emit("begin_backup", args, [change.node], rows="all" if not aux else "own", hide=self.components[1:])
+            args = {"node": change.node.id, "top": change.node.id, "holder": holder, **tops}
+            self.emit("begin_backup", args, [change.node], rows="all" if not aux else "own", unmarked=later)
         for change in aux:
             self.came(change)
-            given = {"node": change.node.id, "component": change.component, "holder": holder}
-            hide = () if change is aux[-1] else self.components[1:]
-            self.emit("backup_aux", given, [change.node, node], rows="own", hide=hide)
+            if change.node in later:
+                later.remove(change.node)
+            given = {"node": change.node.id, "base": node.id, "component": change.component, "holder": holder, **tops}
+            self.emit("backup_aux", given, [change.node, node], rows="own", unmarked=later)
         self.evictions([change for change in changes if change.what != "came"])
 
     def _spread(
@@ -251,10 +254,6 @@ class Copies(Evictions):
             else:
                 copy.add(host, there[span], device, here[span], codes)
                 given[each, name] = here[span]
-
-    def _marks_many(self) -> bool:
-        """Whether the release marks all nodes of a backup (from 0.5.20 on)."""
-        return hasattr(self.core.tree, "mark_external_linker_offload_pending")
 
     def _publish(self, handle: Any, transfers: dict[Any, list[Any]]) -> list[Any]:
         covered = [each for parts in transfers.values() for part in parts for each in part.nodes_to_load or ()]
@@ -321,16 +320,15 @@ class Copies(Evictions):
         receipt = self.call("inc_lock_ref", handle).to_dec_params()
         full, transfers = self.call("build_load_back_spec", handle)
         self.look()
-        begin = dict(args, boundary=self.boundary(node).id) if "swa" in self.components else args
-        self.emit("begin_load_back", begin, [node])
+        self.emit("begin_load_back", {**args, **self.tops(node)}, [node])
         count = full.host_indices.numel()
         if count == 0 and not transfers:
             if wanted:
                 reason = (
                     f"empty although {', '.join(f'{name} of node {each.id}' for each, name in wanted)} is on the host"
                 )
-                self.emit("commit_load_back", args, [node], outcome="refused", reason=reason)
-            self._call_off(node, receipt, host_receipt, "refuse_load_back", args)
+                self.emit("commit_load_back", {**args, **self.tops(node)}, [node], outcome="refused", reason=reason)
+            self._call_off(node, receipt, host_receipt, "refuse_load_back", {**args, **self.tops(node)})
             raise Refused(
                 "RefusedLoadBack", "the cache loads nothing" + (" although there is something" if wanted else "")
             )
@@ -346,7 +344,8 @@ class Copies(Evictions):
         try:
             actions = self.call("commit_load_back", handle, self.tensor(slots), full, transfers)
         except TargetCrashed as crash:
-            self.emit("commit_load_back", args, [node], outcome="refused", reason=f"assertion: {crash}")
+            told = {**args, **self.tops(node)}
+            self.emit("commit_load_back", told, [node], outcome="refused", reason=f"assertion: {crash}")
             raise
         self.act(list(actions))
         receipt = self.call("inc_lock_ref", handle).to_dec_params()
@@ -358,6 +357,7 @@ class Copies(Evictions):
         for change in changes:
             if change.what == "came":
                 self.came(change)
+        args |= self.tops(node)
         self.emit("commit_load_back", args, [node, *dict.fromkeys(change.node for change in changes)])
         return {"holder": holder, "tokens": count}
 

@@ -123,14 +123,14 @@ class Evictions(Actions):
             self._drop(drop, gone)
             gone = [node for node in gone if node.id in self.tree.nodes]
         for node in sorted(lost, key=lambda node: -node.end):
-            self._lose(node, lost[node])
+            self._lose(node, lost.pop(node), [*lost, *gone])
         for node in gone:
             action = "delete_leaf" if "full" in node.device else "evict_host_leaf"
             if action == "delete_leaf" and "full" in node.host:
                 self.report("unexpected", f"node {node.id} was deleted with full on both tiers")
             self.gone(node)
-            args = {"node": node.id}
-            self.emit(action, args, [node], rows="own")
+            following = gone[gone.index(node) + 1 :]
+            self.emit(action, {"node": node.id}, [node], rows="own", later=following)
 
     def _drop(self, top: Node, gone: list[Node]) -> None:
         below = [node for node in gone if node is top or top in node.path()]
@@ -138,21 +138,21 @@ class Evictions(Actions):
             self.gone(node)
         self.emit("drop_subtree", {"node": top.id}, below, rows="own")
 
-    def _lose(self, node: Node, parts: list[tuple[str, str]]) -> None:
+    def _lose(self, node: Node, parts: list[tuple[str, str]], later: list[Node]) -> None:
         """What a node that stays has lost, as events."""
         if ("device", "full") in parts:
-            for tier, name in parts:
-                if tier == "device":
-                    self.left(node, tier, name)
-            self.emit("demote", {"node": node.id}, [node], rows="own")
+            lost = [part for part in parts if part[0] == "device"]
+            for tier, name in lost:
+                self.left(node, tier, name)
+            self.emit("demote", {"node": node.id}, [node], rows="own", later=later, copies=lost)
             parts = [part for part in parts if part[0] == "host"]
         for tier, name in parts:
             self.left(node, tier, name)
+            action = "evict_device_aux" if tier == "device" else "evict_host_aux"
+            args: dict[str, Any] = {"node": node.id, "component": name}
             if tier == "host" and name == "full":
-                self.emit("reclaim_duplicate", {"node": node.id}, [node], rows="own")
-            else:
-                action = "evict_device_aux" if tier == "device" else "evict_host_aux"
-                self.emit(action, {"node": node.id, "component": name}, [node], rows="own")
+                action, args = "reclaim_duplicate", {"node": node.id}
+            self.emit(action, args, [node], rows="own", later=later, copies=[(tier, name)])
 
     # ---- elsewhere ----
 

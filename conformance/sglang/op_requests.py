@@ -82,10 +82,7 @@ class Requests(Base):
         self.locks[lock.holder] = lock
         self._guard(lock)
         self.look()
-        args: dict[str, Any] = {"node": node.id, "holder": lock.holder}
-        if "swa" in self.components:
-            args["boundary"] = self.boundary(node).id
-        self.emit("lock", args, [node])
+        self.emit("lock", {"node": node.id, "holder": lock.holder, **self.tops(node)}, [node])
         return lock
 
     def _guard(self, lock: Lock) -> None:
@@ -168,7 +165,7 @@ class Requests(Base):
         args = {"node": lock.node.id, "holder": holder}
         parts = [(above, "full") for above in lock.node.path()]
         if "swa" in self.components and not lock.released:
-            parts += [(above, "swa") for above in lock.node.window(self.window) if "swa" in above.device]
+            parts += [(above, "swa") for above in self._window_read(lock)]
         if "mamba" in self.components and "mamba" in lock.node.device and not lock.released:
             parts.append((lock.node, "mamba"))
         for node, name in parts:
@@ -180,6 +177,13 @@ class Requests(Base):
             self.read(node, "device", name, "a request")
         self.emit("forward", args, [lock.node])
         return {}
+
+    def _window_read(self, lock: Lock) -> list[Node]:
+        """The nodes whose window slots the request may read: those that its lock is on."""
+        if self.counts_tombstones:
+            return [above for above in lock.node.window(self.window) if "swa" in above.device]
+        locked = {slot for name, slots in lock.slots if name == "swa" for slot in slots}
+        return [above for above in lock.node.path() if locked.intersection(above.device.get("swa", ()))]
 
     def read(self, node: Node, tier: str, name: str, who: str) -> None:
         """Compare the bytes of a node's copy with what was written."""

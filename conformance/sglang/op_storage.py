@@ -56,9 +56,10 @@ class Storage(Copies):
         receipt = self.call("inc_host_lock_ref", node.handle).to_dec_params()
         prefetch = Prefetch(holder, node, receipt, rest)
         self.look()
-        self.emit("begin_prefetch", {"node": node.id, "holder": holder}, [node])
+        self.emit("begin_prefetch", {"node": node.id, "holder": holder, **self.tops(node)}, [node])
         self.prefetches[holder] = prefetch
         if not self._reserve(prefetch):
+            self.emit("complete_prefetch", {"holder": holder}, [])
             self._end_prefetch(prefetch)
             raise Refused("RefusedNoRoom", "no host slots")
         return {"holder": holder, "tokens": len(rest)}
@@ -295,7 +296,7 @@ class Storage(Copies):
         codes = {name: list(node.expected(name)) for name in slots}
         self.stores.append((holder, node, (handle, receipt, slots, codes)))
         self.look()
-        self.emit("begin_storage_backup", {"node": node.id, "holder": holder}, [node])
+        self.emit("begin_storage_backup", {"node": node.id, "holder": holder, **self.tops(node)}, [node])
 
     def _ack_store(self) -> None:
         holder, node, (handle, receipt, slots, codes) = self.stores.pop(0)
@@ -314,10 +315,18 @@ class Storage(Copies):
             pool.end_copy(read, holder)
         self.call("dec_host_lock_ref", handle, receipt)
         if not failed:
-            node.stored = True
-        self._unshown.add(node)
+            self._stored(node, len(codes["full"]))
         self.look()
         self.emit("fail_storage_backup" if failed else "ack_storage_backup", {"holder": holder}, [node])
+
+    def _stored(self, node: Node, length: int) -> None:
+        """Storage has what a node spanned when it was asked for, in all parts that it has been split into since."""
+        start = node.end - length
+        for part in node.path():
+            if part.start < start:
+                break
+            part.stored = True
+            self._unshown.add(part)
 
     def queues(self) -> list[tuple[str, list[Any], Any]]:
         """The queues of copies in flight with what delivers the next ack of each."""

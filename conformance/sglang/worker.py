@@ -94,7 +94,7 @@ class Worker:
             "components": list(components),
             "page_size": page_size,
             "window": window,
-            "locks_tombstones": hasattr(core.tree, "mark_external_linker_offload_pending"),
+            "locks_tombstones": self.controller.counts_tombstones,
         }
         return {"ok": True, "result": capabilities, "events": []}
 
