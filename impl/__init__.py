@@ -28,6 +28,7 @@ from .errors import (
     StorageReadOnly,
     StorageUnavailable,
     UnknownNode,
+    UnorderedAccess,
 )
 from .matching import Match
 from .node import Operation, Prefetch, Receipt
@@ -60,4 +61,5 @@ __all__ = [
     "StorageUnavailable",
     "TieredCache",
     "UnknownNode",
+    "UnorderedAccess",
 ]

@@ -168,6 +168,7 @@ def _bytes(core: Core) -> list[str]:
         for c, pool in core.pools.of(tier).items():
             seats = [(node, node.seats(tier)[c]) for node in inner]
             arrived = [(node, seat.slots) for node, seat in seats if seat.slots is not None and seat.pending is None]
+            arrived = [(node, slots) for node, slots in arrived if core.computing.written(pool, slots)]
             if arrived and not _same(core, c, pool, arrived):
                 wrong = [node.id for node, slots in arrived if not _same(core, c, pool, [(node, slots)])]
                 found.append(f"nodes {wrong} have wrong {NAMES[c]} bytes on the {tier}")

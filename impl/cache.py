@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -24,7 +25,7 @@ from .stats import Stats
 from .storage import end_prefetch, page_hashes
 from .stores import Store, open_store
 from .transfers import make_engine
-from .transfers.base import Engine, Fault, Ticket
+from .transfers.base import Engine, Fault, LayerFence, Ticket
 
 Tier = Literal["device", "host"]
 
@@ -202,9 +203,25 @@ class TieredCache:
             reason = f"the load of node {node.id} failed" if source.doomed else f"node {node.id} is being loaded"
             core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, reason)
             raise NotReady("holder", reason)
-        if self.config.verify:
-            self._verify(receipt)
+        if self.config.verify or core.order is not None:
+            self._read(receipt)
         requests.forward(core, receipt)
+
+    def read_layer(self, holder: Receipt | int, layer: int) -> None:
+        """A request reads one layer of all that it has locked as soon as that has arrived, while others are on their
+        way: what a forward does that starts before its load-back ends. `forward` is to follow.
+
+        Where computing is synchronous this waits for the layer; else only the compute stream does.
+
+        Raises NotReady if bytes will never arrive.
+        """
+        receipt = self.core.receipt(holder, "request")
+        if not 0 <= layer < self.config.layers:
+            raise BadArgument("layer", f"{layer!r} is not within 0 and layers={self.config.layers}")
+        missing = requests.unarrived(receipt)
+        if missing is not None and missing[1].doomed:
+            raise NotReady("holder", f"the load of node {missing[0].id} failed")
+        self._read(receipt, layer, [LayerFence(ticket, layer) for ticket in self.tickets(receipt)])
 
     def gather(self, holder: Receipt | int, component: str) -> torch.Tensor:
         """A copy of what a request has locked of a component, `[pages, layers, words]` int64, in the order of its
@@ -216,6 +233,7 @@ class TieredCache:
         receipt = self.core.receipt(holder, "request")
         if (missing := requests.unarrived(receipt)) is not None:
             raise NotReady("holder", f"node {missing[0].id} is being loaded")
+        self.core.engine.finish_computing()
         pool = self.core.pools.device[number]
         locked = [node.device[FULL] for node in (receipt.path.path()[-2::-1] if receipt.path else ())]
         if number != FULL:
@@ -235,13 +253,28 @@ class TieredCache:
         }
         return list(found)
 
-    def _verify(self, receipt: Receipt) -> None:
-        wanted = [(node, FULL) for node in (receipt.path.path()[:-1] if receipt.path else ())]
-        wanted += [(node, node.device.index(seat)) for seat, node in receipt.locks.items()]
-        for node, c in wanted:
-            slots = node.device[c].slots
-            if slots is None or not torch.equal(self.core.pools.device[c].pages(slots), self.core.expected(node, c)):
-                raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
+    def _read(self, receipt: Receipt, layer: int | None = None, after: Sequence[LayerFence] = ()) -> None:
+        """Read what a request has locked, all layers or one; in builds that verify, compare it with what it should be.
+
+        The pages are those of this moment, as a request hands them to its kernels.
+        """
+        core = self.core
+        wanted = requests.reads(receipt)
+        layers = None if layer is None else (layer, layer + 1)
+        pages = [(node, c, node.device[c].slots, core.expected(node, c)) for node, c in wanted if self.config.verify]
+
+        def look() -> None:
+            if any(fence.ticket.error is not None for fence in after):
+                return
+            low, high = layers or (0, self.config.layers)
+            for node, c, slots, expected in pages:
+                pool = core.pools.device[c]
+                if slots is None or not torch.equal(pool.pages(slots)[:, low:high], expected[:, low:high]):
+                    raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
+
+        core.computing.read(requests.pages_of(core, wanted), layers, after, look)
+        if layer is None:
+            core.computing.reads_on(receipt.id, requests.pages_of(core, wanted))
 
     def insert(
         self,

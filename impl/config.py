@@ -43,6 +43,9 @@ class CacheConfig:
         model: what computes the bytes, with its revision and type of numbers: storage keeps pages of one model.
         verify: `forward` reads the pages it is about and raises if they are not its tokens'.
         seed: order of the micro-steps of a stepped engine that is waited for.
+        queued_compute: the stepped engine lets requests compute in steps of their own, as on a GPU.
+        happens_before: raise `UnorderedAccess` where two accesses to a page are ordered by nothing but luck.
+        poison: overwrite what is freed, so that whoever still reads it is seen.
     """
 
     policy: str = "write_back"
@@ -69,6 +72,9 @@ class CacheConfig:
     device: str = "cpu"
     eviction: str = "lru"
     seed: int = 0
+    queued_compute: bool = False
+    happens_before: bool = False
+    poison: bool = False
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -93,6 +99,8 @@ class CacheConfig:
             raise BadConfig("storage_limit", f"{self.storage_limit!r} is less than {SMALLEST_STORAGE} bytes")
         if not 0 <= self.group <= self.layers:
             raise BadConfig("group", f"{self.group!r} is not within 0 and layers={self.layers}")
+        if self.queued_compute and self.engine != "stepped":
+            raise BadConfig("queued_compute", f"{self.engine!r} has no queue of its own")
         if (self.device == "cuda") != (self.engine == "cuda"):
             raise BadConfig("engine", f"{self.engine!r} does not serve device={self.device!r}")
 

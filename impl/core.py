@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from . import content
+from .computing import Computing
 from .config import FULL, MAMBA, NAMES, SWA, CacheConfig
 from .errors import StaleReceipt, UnknownNode
 from .eviction import STRATEGIES, Queue
+from .happens_before import HappensBefore
 from .keys import TOKEN_BYTES
 from .node import Node, Operation, Receipt, Seat
 from .pools import Pools
@@ -47,6 +49,7 @@ class Core:
         source: where from, during the insert of a request that hands them over.
         storage_at_ack: what has arrived on the host is written to storage.
         stats: what is counted.
+        computing: what requests compute; its frees and reads are told to `order`, which is None in ordinary builds.
     """
 
     def __init__(self, config: CacheConfig, engine: Engine, store: Store | None, recorder: Recorder | None) -> None:
@@ -71,6 +74,9 @@ class Core:
         self.window = config.window_pages
         self.pools = Pools(config)
         self.full = self.pools.device[FULL].slots
+        self.order = HappensBefore(asynchronous=engine.asynchronous) if config.happens_before else None
+        engine.order = self.order
+        self.computing = Computing(engine, self.order, config.poison)
         self.seq = 0
         self.clock = 0
         self.next_node = 1
@@ -273,6 +279,8 @@ class Core:
         if slots is None:
             return
         (self.pools.device if here else self.pools.host)[component].slots.give(slots)
+        if self.computing.watched:
+            self.computing.free(self.pools.of(tier)[component], slots)
         if rows is not None:
             rows.append(row("give", tier, component, slots, node))
         seat.slots = None
@@ -382,9 +390,9 @@ class Core:
         pool = self.pools.device[component]
         if self.source is not None:
             pages = len(slots)
-            pool.fill(slots, self.source(NAMES[component], node.end - pages, pages))
+            self.computing.write(pool, slots, self.source(NAMES[component], node.end - pages, pages))
         elif self.config.content:
-            pool.fill(slots, self.expected(node, component))
+            self.computing.write(pool, slots, self.expected(node, component))
 
     def expected(self, node: Node, component: int) -> Any:
         """The bytes that the pages of a node's component hold: `[pages, layers, words]`."""

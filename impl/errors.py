@@ -84,6 +84,12 @@ class CorruptPage(StorageError):
     """A page came back from storage with other bytes than it was kept with; it was dropped."""
 
 
+class UnorderedAccess(CacheError):
+    """Two accesses to a page, one of them a write, are ordered by nothing but luck: a defect, raised in test builds.
+    Names the page, both accesses and their clocks.
+    """
+
+
 class SlotError(CacheError):
     """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised
     always.

@@ -51,6 +51,11 @@ class Pool:
         """Write whole pages `[len(slots), layers, words]`."""
         self.data[self._index(slots)] = pages.to(self.data.device)
 
+    def poison(self, slots: Slots, word: int) -> None:
+        """Overwrite whole pages with one word."""
+        if slots:
+            self.data[self._index(slots)] = word
+
     def pages(self, slots: Slots) -> torch.Tensor:
         """Whole pages `[len(slots), layers, words]`, in CPU memory: to be looked at now, not kept."""
         return self.data[self._index(slots)].cpu()

@@ -6,6 +6,8 @@ from .config import FULL, MAMBA, NAMES, SWA
 from .content import DIGEST
 from .core import Core, row
 from .node import Node, Operation, Receipt, halve, lock_seat
+from .pools import Pool
+from .slots import Slots
 
 
 def insert_leaf(core: Core, parent: Node, key: bytes) -> Node:
@@ -149,6 +151,8 @@ def unlock(core: Core, receipt: Receipt) -> None:
     (SGLang #24972).
     """
     leaf, claimed = receipt.path, tuple(receipt.locks.values())
+    if core.order is not None:
+        core.computing.stops_reading(receipt.id)
     touched = core.release_all(receipt)
     # Those above the deepest node have a child on the device: they become candidates when it goes.
     if leaf is not None and core.is_device_leaf(leaf):
@@ -173,8 +177,23 @@ def release_window(core: Core, receipt: Receipt, node: Node) -> None:
             touched.append(above)
             core.consider(above)
         above = above.parent
+    if core.order is not None and core.computing.stops_reading(receipt.id):
+        core.computing.reads_on(receipt.id, pages_of(core, reads(receipt)))
     if core.recorder is not None:
         core.emit("release_window", {"node": node.id, "holder": receipt.id}, [node, *touched])
+
+
+def reads(receipt: Receipt) -> list[tuple[Node, int]]:
+    """What a request has locked on the device, by node and component."""
+    found = [(node, FULL) for node in (receipt.path.path()[:-1] if receipt.path else ())]
+    found += [(node, node.device.index(seat)) for seat, node in receipt.locks.items()]
+    return found
+
+
+def pages_of(core: Core, wanted: list[tuple[Node, int]]) -> list[tuple[Pool, Slots]]:
+    """The pages of device copies."""
+    seats = [(core.pools.device[c], node.device[c].slots) for node, c in wanted]
+    return [(pool, slots) for pool, slots in seats if slots is not None]
 
 
 def unarrived(receipt: Receipt) -> tuple[Node, Operation] | None:

@@ -71,6 +71,8 @@ def end_prefetch(core: Core, receipt: Prefetch) -> None:
     for c, slots in receipt.reserved.items():
         if slots:
             core.pools.host[c].slots.give(slots)
+            if core.computing.watched:
+                core.computing.free(core.pools.host[c], slots)
             if rows is not None:
                 rows.append(row("give", "host", c, slots, receipt))
     receipt.reserved.clear()

@@ -82,6 +82,9 @@ class ImplTarget:
                 engine=self.kind,
                 device="cuda" if self.kind == "cuda" else "cpu",
                 seed=configuration.seed,
+                queued_compute=self.kind == "stepped" and configuration.seed % 2 == 1,
+                happens_before=True,
+                poison=True,
             )
         except CacheError as error:
             return refused("ArgumentError", str(error))
@@ -161,6 +164,9 @@ class ImplTarget:
         cache.release_window(holder, node)
 
     def _forward(self, cache: TieredCache, holder: int, wait: bool = False) -> None:
+        if cache.config.queued_compute:
+            for layer in range(cache.config.layers):
+                cache.read_layer(holder, layer)
         cache.forward(holder, wait=wait)
 
     def _insert(
@@ -253,6 +259,8 @@ def wrong_bytes(cache: TieredCache, nodes: Iterable[Node]) -> Iterable[str]:
                 if seat.slots is None or seat.pending is not None:
                     continue
                 pool = core.pools.of(tier)[c]
+                if not core.computing.written(pool, seat.slots):
+                    continue
                 _, layers, words = pool.data.shape
                 wanted = page_bytes(ids[-1:] if c == MAMBA else ids, c, layers, words)
                 slots: Slots = seat.slots

@@ -20,4 +20,4 @@ def make_engine(config: CacheConfig) -> Engine:
         from .cuda import CudaEngine
 
         return CudaEngine(config.device)
-    return SteppedEngine(config.seed)
+    return SteppedEngine(config.seed, queued=config.queued_compute)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
 
 from ..errors import BadArgument
+from ..happens_before import COMPUTE, READ, WRITE, Clock, HappensBefore
+from ..pools import Pool
 from ..slots import Slots
 
 Direction = Literal["backup", "load_back", "prefetch", "storage_backup"]
@@ -66,6 +69,10 @@ class Fence(Protocol):
     def ended(self) -> bool:
         """It has happened."""
 
+    @property
+    def clock(self) -> Clock | None:
+        """What is known to have happened then, in builds that check the order of accesses."""
+
 
 class Ticket:
     """One transfer. It is a fence itself.
@@ -75,7 +82,9 @@ class Ticket:
 
     Attributes:
         error: why it did not copy everything; valid once ended.
-        over: what `ended` says, set by the engine.
+        over: what `ended` says.
+        finished: what `end` says: the engine has called it.
+        order: where its accesses were declared, as those of `timeline`; None in ordinary builds.
         layers_done: layers below this one have arrived whole.
         pages_done: for each copy, how many leading pages have been copied whole; valid once ended.
     """
@@ -91,6 +100,10 @@ class Ticket:
         self.layers_done = 0
         self.pages_done = [0] * len(self.copies)
         self.over = False
+        self.finished = False
+        self.order: HappensBefore | None = None
+        self.timeline = 0
+        self._arrivals: list[tuple[int, Clock]] = []
         self._held = False
 
     @property
@@ -102,6 +115,30 @@ class Ticket:
     def layers(self) -> int:
         """Layers of the largest copy."""
         return max((c.source.layers for c in self.copies), default=0)
+
+    @property
+    def clock(self) -> Clock | None:
+        """What is known to have happened when it has ended."""
+        return self._arrivals[-1][1] if self._arrivals else None
+
+    def clock_at(self, layer: int) -> Clock | None:
+        """What is known to have happened when a layer has arrived."""
+        return next((clock for high, clock in self._arrivals if layer < high), self.clock)
+
+    def end(self) -> None:
+        """The engine will not touch a byte any more."""
+        self.over = self.finished = True
+
+    def declare(self, order: HappensBefore, name: str) -> None:
+        """All that the transfer is going to touch, at moments of its own choosing. Raises UnorderedAccess."""
+        self.timeline = order.open(name, [fence.clock for fence in self.after if fence.clock is not None])
+        reads = [(copy.source, copy.sources) for copy in self.copies if isinstance(copy.source, Pool)]
+        writes = [(copy.target, copy.targets) for copy in self.copies if isinstance(copy.target, Pool)]
+        for layers in self.layer_groups():
+            order.access(self.timeline, reads, READ, layers)
+            order.access(self.timeline, writes, WRITE, layers)
+            self._arrivals.append((layers[1], order.clock(self.timeline)))
+        self.order = order
 
     def cancel(self) -> None:
         """Stop as soon as the engine can; it ends partial."""
@@ -117,6 +154,9 @@ class Ticket:
     def release(self) -> None:
         """The end was taken notice of: the slots are free to be freed. Again does no harm."""
         assert self.ended, "released while copying"
+        if self.order is not None and self.finished:
+            self.order.close(self.timeline)
+            self.order = None
         if self._held:
             self._held = False
             for copy in self.copies:
@@ -129,10 +169,39 @@ class Ticket:
         return [(low, min(low + step, self.layers)) for low in range(0, self.layers, step)]
 
 
+class LayerFence:
+    """One layer of a transfer has arrived, and all before it; or the transfer is over, arrived or not."""
+
+    def __init__(self, ticket: Ticket, layer: int) -> None:
+        self.ticket = ticket
+        self.layer = layer
+
+    @property
+    def ended(self) -> bool:
+        """It has."""
+        return self.ticket.layers_done > self.layer or self.ticket.ended
+
+    @property
+    def clock(self) -> Clock | None:
+        """What is known to have happened then."""
+        return self.ticket.clock_at(self.layer)
+
+
 class Engine:
-    """Base of the engines: faults and bookkeeping. `submit` never blocks; ends are seen by asking tickets."""
+    """Base of the engines: faults and bookkeeping. `submit` never blocks; ends are seen by asking tickets.
+
+    Attributes:
+        asynchronous: what requests compute goes on while the host does.
+        order: told of every transfer's accesses; None in ordinary builds.
+        unwritten: how many writes of a page of a pool are still to be computed.
+    """
+
+    asynchronous = False
 
     def __init__(self) -> None:
+        self.order: HappensBefore | None = None
+        self.unwritten: Counter[tuple[Pool, int]] = Counter()
+        self._submitted: Counter[Direction] = Counter()
         self._faults: dict[Direction, list[Fault]] = {d: [] for d in DIRECTIONS}
 
     def fail_next(self, direction: Direction, fault: Fault) -> None:
@@ -153,6 +222,9 @@ class Engine:
         if self._faults[direction]:
             ticket.fault = self._faults[direction].pop(0)
         ticket.hold()
+        if self.order is not None:
+            self._submitted[direction] += 1
+            ticket.declare(self.order, f"{direction} {self._submitted[direction]}")
         self._start(ticket)
         return ticket
 
@@ -167,6 +239,32 @@ class Engine:
         synchronous.
         """
         return ()
+
+    def compute(
+        self,
+        work: Callable[[], None],
+        after: Sequence[Fence] = (),
+        writes: Sequence[tuple[Pool, Slots]] = (),
+    ) -> None:
+        """A request computes, after all that was given to compute before and after these layers have arrived.
+
+        Here the host waits for them and does it at once; asynchronous engines return and do it later.
+        """
+        for fence in after:
+            if isinstance(fence, LayerFence):
+                self.wait_layer(fence)
+        work()
+
+    def finish_computing(self) -> None:
+        """Return when all that was given to compute has been computed."""
+
+    def wait_layer(self, fence: LayerFence) -> None:
+        """Return when a layer has arrived."""
+        self.wait(fence.ticket)
+
+    def compute_clock(self) -> Clock | None:
+        """For fences: what is known to have happened when all that was given to compute has been."""
+        return None if self.order is None else self.order.clock(COMPUTE)
 
     def wait(self, ticket: Ticket) -> None:
         """Return when `ticket` has ended."""

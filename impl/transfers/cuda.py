@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from ..errors import BadConfig
+from ..happens_before import Clock
 from ..pools import Pool
-from .base import Copy, Direction, Engine, Fault, Fence, Ticket, runs
+from ..slots import Slots
+from .base import Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket, runs
 from .threads import ThreadEngine
 
 cuda: Any = torch.cuda
@@ -19,8 +21,9 @@ cuda: Any = torch.cuda
 class EventFence:
     """A point on a CUDA stream."""
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Any, clock: Clock | None = None) -> None:
         self.event = event
+        self.clock = clock
 
     @property
     def ended(self) -> bool:
@@ -37,7 +40,7 @@ class CudaTicket(Ticket):
     def ended(self) -> bool:
         """The stream has passed its last copy."""
         if not self.over and self.layer_events[-1][1].query():
-            self.over = True
+            self.end()
         return self.over
 
     def wait_layer(self, layer: int, stream: Any = None) -> None:
@@ -59,6 +62,8 @@ class CudaEngine(Engine):
     slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
     """
 
+    asynchronous = True
+
     def __init__(self, device: str = "cuda") -> None:
         super().__init__()
         if not cuda.is_available():
@@ -79,6 +84,7 @@ class CudaEngine(Engine):
     ) -> Ticket:
         """Start a transfer; see `Engine.submit`."""
         if direction not in self._streams:
+            self._threads.order = self.order
             return self._threads.submit(direction, copies, after, group)
         return super().submit(direction, copies, after, group)
 
@@ -112,7 +118,24 @@ class CudaEngine(Engine):
         """What the current stream has been given to compute up to now."""
         event = cuda.Event()
         event.record()
-        return (EventFence(event),)
+        return (EventFence(event, self.compute_clock()),)
+
+    def compute(
+        self,
+        work: Callable[[], None],
+        after: Sequence[Fence] = (),
+        writes: Sequence[tuple[Pool, Slots]] = (),
+    ) -> None:
+        """`work` puts its kernels on the current stream, which waits for these layers; the host goes on."""
+        for fence in after:
+            if isinstance(fence, LayerFence):
+                assert isinstance(fence.ticket, CudaTicket)
+                fence.ticket.wait_layer(fence.layer)
+        work()
+
+    def finish_computing(self) -> None:
+        """Block the host until the current stream has done what it was given."""
+        cuda.current_stream().synchronize()
 
     def wait(self, ticket: Ticket) -> None:
         """Block the host until the ticket has ended."""

@@ -5,11 +5,15 @@ which comes next.
 from __future__ import annotations
 
 import random
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import torch
 
+from ..happens_before import Clock
 from ..pools import Pool
-from .base import Copy, Engine, Ticket
+from ..slots import Slots
+from .base import Copy, Engine, Fence, LayerFence, Ticket
 
 
 class Lane:
@@ -25,15 +29,47 @@ class Lane:
         self.staged: torch.Tensor | None = None
 
 
+class Kernel:
+    """What a request computes, in the queue of a stream: one step."""
+
+    __slots__ = ("after", "over", "work", "writes")
+
+    def __init__(self, work: Callable[[], None], after: Sequence[Fence], writes: Sequence[tuple[Pool, Slots]]) -> None:
+        self.work = work
+        self.after = after
+        self.writes = [(pool, slot) for pool, slots in writes for slot in slots]
+        self.over = False
+
+
+class ComputePoint:
+    """A point on the stream that requests compute on: after `kernel`, or passed already."""
+
+    def __init__(self, kernel: Kernel | None, clock: Clock | None) -> None:
+        self.kernel = kernel
+        self.clock = clock
+
+    @property
+    def ended(self) -> bool:
+        """All before it has been computed."""
+        return self.kernel is None or self.kernel.over
+
+
 class SteppedEngine(Engine):
     """An interleaving is a list of choices, and can be replayed.
 
-    A choice picks among the unfinished lanes of all tickets whose fences have passed, in order of submission.
-    The lanes of a ticket may be done in any order; a ticket without lanes left takes one step to end.
+    A choice picks among the first kernel of the compute stream, if there is one, and the unfinished lanes of all
+    tickets whose fences have passed, in order of submission. The lanes of a ticket may be done in any order; a ticket
+    without lanes left takes one step to end.
+
+    Args:
+        seed: order of the steps of what is waited for.
+        queued: requests compute on a stream of their own, as on a GPU; else at once.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, queued: bool = False) -> None:
         super().__init__()
+        self.asynchronous = queued
+        self._kernels: deque[Kernel] = deque()
         self._random = random.Random(seed)
         self._open: dict[Ticket, list[Lane] | None] = {}
         self._missed: dict[Ticket, list[set[int]]] = {}
@@ -69,15 +105,19 @@ class SteppedEngine(Engine):
     @property
     def steps(self) -> int:
         """How many micro-steps could be done now."""
-        return sum(count for _, count in self._ready())
+        return self._computable() + sum(count for _, count in self._ready())
 
     def step(self, choice: int) -> bool:
         """Do one micro-step, the `choice`-th modulo how many could be done; False if there is none."""
-        ready = self._ready()
-        total = sum(count for _, count in ready)
+        ready, first = self._ready(), self._computable()
+        total = first + sum(count for _, count in ready)
         if not total:
             return False
         choice %= total
+        if choice < first:
+            self._compute()
+            return True
+        choice -= first
         for ticket, count in ready:
             if choice < count:
                 self._advance(ticket, choice)
@@ -92,6 +132,8 @@ class SteppedEngine(Engine):
         for fence in ticket.after:
             if isinstance(fence, Ticket):
                 self.wait(fence)
+            while not fence.ended:
+                self._compute_next()
         if self._open[ticket] is None and ticket.fault is None and all(_copy(copy) for copy in ticket.copies):
             self._open[ticket] = []
             self._missed[ticket] = [set() for _ in ticket.copies]
@@ -132,7 +174,51 @@ class SteppedEngine(Engine):
             ticket.error = ticket.error or reason
         else:
             ticket.layers_done = ticket.layers
-        ticket.over = True
+        ticket.end()
+
+    # Computing
+    def compute(
+        self,
+        work: Callable[[], None],
+        after: Sequence[Fence] = (),
+        writes: Sequence[tuple[Pool, Slots]] = (),
+    ) -> None:
+        """A request computes: a step of its own if the stream is queued; see `Engine.compute`."""
+        if not self.asynchronous:
+            super().compute(work, after)
+            return
+        kernel = Kernel(work, after, writes)
+        self.unwritten.update(kernel.writes)
+        self._kernels.append(kernel)
+
+    def fence(self) -> tuple[Fence, ...]:
+        """What was given to compute up to now."""
+        if not self.asynchronous:
+            return ()
+        return (ComputePoint(self._kernels[-1] if self._kernels else None, self.compute_clock()),)
+
+    def finish_computing(self) -> None:
+        """Do all that was given to compute, and what it waits for."""
+        while self._kernels:
+            self._compute_next()
+
+    def _computable(self) -> int:
+        return int(bool(self._kernels) and all(fence.ended for fence in self._kernels[0].after))
+
+    def _compute_next(self) -> None:
+        for fence in self._kernels[0].after:
+            if isinstance(fence, LayerFence):
+                self.wait(fence.ticket)
+        self._compute()
+
+    def _compute(self) -> None:
+        kernel = self._kernels.popleft()
+        for place in kernel.writes:
+            self.unwritten[place] -= 1
+            if not self.unwritten[place]:
+                del self.unwritten[place]
+        kernel.over = True
+        kernel.work()
 
 
 def _copy(copy: Copy) -> bool:

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from ..pools import Pool
-from .base import Copy, Engine, Ticket, runs
+from .base import Copy, Engine, LayerFence, Ticket, runs
 
 
 class ThreadEngine(Engine):
@@ -20,6 +20,7 @@ class ThreadEngine(Engine):
         self.gate = threading.Event()
         self.gate.set()
         self._ends: dict[Ticket, threading.Event] = {}
+        self._progress = threading.Condition()
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="pinproof-copy")
 
     def _start(self, ticket: Ticket) -> None:
@@ -38,14 +39,23 @@ class ThreadEngine(Engine):
                     done = [_copy(ticket, n, copy, low, high) for n, copy in enumerate(ticket.copies)]
                     if not all(done):
                         break
-                    ticket.layers_done = high
+                    with self._progress:
+                        ticket.layers_done = high
+                        self._progress.notify_all()
             if any(n < len(copy.sources) for n, copy in zip(ticket.pages_done, ticket.copies, strict=True)):
                 ticket.error = "cancelled" if ticket.cancelled else f"{ticket.fault or 'failed'} (injected)"
         except Exception as problem:
             ticket.error = f"{type(problem).__name__}: {problem}"
         finally:
-            ticket.over = True
+            with self._progress:
+                ticket.end()
+                self._progress.notify_all()
             self._ends.pop(ticket).set()
+
+    def wait_layer(self, fence: LayerFence) -> None:
+        """Block until a layer has arrived. The gate must be open."""
+        with self._progress:
+            self._progress.wait_for(lambda: fence.ended)
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket has ended. The gate must be open."""

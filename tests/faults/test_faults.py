@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pinproof.conformance import faults
 from pinproof.conformance.conform import ConformResult, conform
+from pinproof.conformance.engine_faults import ALL_FAULTS
 from pinproof.conformance.faults import FAULTS, Edit, Fault, FaultDoesNotApply, injected
 from pinproof.conformance.replay import replay
 from pinproof.conformance.suites import NotConforming, run_suite
@@ -24,9 +25,9 @@ def find(fault: Fault) -> ConformResult:
     raise AssertionError(f"{fault.name} was not found in {SEEDS} runs")
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ALL_FAULTS)
 def test_it_is_found_and_told_apart(name: str) -> None:
-    fault = FAULTS[name]
+    fault = ALL_FAULTS[name]
     with injected(fault):
         found = find(fault)
         assert found.scenario is not None

@@ -100,6 +100,7 @@ class Driver:
             (5, lambda: cache.prefetch(self.tokens())),
             (3, lambda: cache.finish_prefetch(self.holder("prefetch"))),
             (4, lambda: cache.storage_backup(self.node())),
+            (2, lambda: cache.read_layer(self.holder("request"), pick.randrange(2))),
             (2, self.keep),
             (2, self.fetch),
             (12, lambda: cache.step(pick.randrange(1000))),
@@ -171,6 +172,9 @@ def test_nothing_is_lost_leaked_or_overwritten(
         recorder=ledger if seed else None,
         verify=True,
         group=seed % 2,
+        queued_compute=seed == 1,
+        happens_before=True,
+        poison=True,
     )
     run(cache, seed, 80)
     if seed:
