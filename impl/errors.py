@@ -90,6 +90,24 @@ class UnorderedAccess(CacheError):
     """
 
 
+class RanksDiverged(CacheError):
+    """Two ranks of a group have not done the same.
+
+    Attributes:
+        seq: the first event that differs; None if all events agree and only what they are about to do differs.
+        rank: who differs from rank 0.
+        ours, theirs: what rank 0 and that rank did.
+    """
+
+    def __init__(self, seq: int | None, rank: int, ours: str, theirs: str) -> None:
+        place = "after the same events" if seq is None else f"from event {seq} on"
+        super().__init__("ranks", f"{place} rank 0 and rank {rank} differ.\nrank 0: {ours}\nrank {rank}: {theirs}")
+        self.seq = seq
+        self.rank = rank
+        self.ours = ours
+        self.theirs = theirs
+
+
 class SlotError(CacheError):
     """A slot was freed twice, while in transfer, or was never given out: a defect of the caller, raised
     always.

@@ -26,7 +26,9 @@ SHAPES = {
     13: "two correct fixes collide",
     14: "the checker itself is wrong",
 }
-"""The recurring shapes of ownership bugs. Number 11 needs several ranks, of which the protocol knows nothing."""
+"""The recurring shapes of ownership bugs. Number 11 needs several ranks; the protocol knows of one,
+and ARCHITECTURE.md says how a group is reduced to that one.
+"""
 
 Sets = tuple[tuple[Component, ...], ...]
 ALL: Sets = COMPONENT_SETS
