@@ -350,7 +350,8 @@ def _least(configs: Sequence[CacheConfig]) -> CacheConfig:
     for field in fields(CacheConfig):
         if field.name not in OWN and any(getattr(c, field.name) != getattr(first, field.name) for c in configs):
             raise BadConfig(field.name, "ranks differ in it")
-    return replace(first, **dict(_sizes(configs)))
+    sizes: dict[str, Any] = dict(_sizes(configs))
+    return replace(first, **sizes)
 
 
 def _sizes(configs: Sequence[CacheConfig]) -> Iterable[tuple[str, int]]:
