@@ -162,7 +162,11 @@ class TieredCache:
 
     def match(self, tokens: keys.Tokens) -> Match:
         """How far the tree has these tokens; splits the node that the match ends in."""
-        return matching.match(self.core, keys.encode(tokens, self.config.page_size))
+        key = keys.encode(tokens, self.config.page_size)
+        found = matching.match(self.core, key)
+        if self.core.meter is not None:
+            self.core.meter.matched(found.device_tokens, found.host_tokens, len(key) // keys.TOKEN_BYTES)
+        return found
 
     def lock(self, node: int) -> Receipt:
         """Lock what a request at `node` reads.

@@ -17,6 +17,7 @@ from .errors import StaleReceipt, UnknownNode
 from .eviction import STRATEGIES, Queue
 from .happens_before import HappensBefore
 from .keys import TOKEN_BYTES
+from .meter import Meter
 from .node import Node, Operation, Receipt, Seat
 from .pools import Pools
 from .slots import Slots
@@ -48,7 +49,8 @@ class Core:
         content: pages are written on insert.
         source: where from, during the insert of a request that hands them over.
         storage_at_ack: what has arrived on the host is written to storage.
-        stats: what is counted.
+        stats: what is always counted.
+        meter: what is counted for metrics; None where nobody measures.
         computing: what requests compute; its frees and reads are told to `order`, which is None in ordinary builds.
     """
 
@@ -67,6 +69,7 @@ class Core:
         self.seats = self.components[-1] + 1
         self.storage_at_ack = store is not None and config.storage_writes == "ack"
         self.stats = Stats()
+        self.meter: Meter | None = None
         if store is not None:
             self.stats.storage_errors = store.errors
         self.write_back = config.write_back

@@ -47,6 +47,8 @@ def delete_leaf(core: Core, node: Node) -> int:
     rows = core.rows()
     parent = node.parent
     assert parent is not None
+    if core.meter is not None:
+        core.meter.lost(core.config.page_size * core.pages(node), node.stored)
     _drop(core, node, rows)
     core.consider_leaf(parent)
     if core.recorder is not None:
@@ -68,6 +70,8 @@ def drop_subtree(core: Core, node: Node) -> int:
     parent = node.parent
     assert parent is not None
     for member in reversed(members):
+        if core.meter is not None:
+            core.meter.lost(core.config.page_size * core.pages(member), member.stored)
         _drop(core, member, rows)
     core.consider_leaf(parent)
     if core.recorder is not None:

@@ -41,6 +41,8 @@ def _settle(core: Core, receipt: Operation) -> Settled:
     ticket = receipt.ticket
     assert ticket is not None
     ticket.release()
+    if core.meter is not None:
+        core.meter.copied(ticket, core.config.layers * core.config.layer_bytes)
     if isinstance(receipt, Prefetch):
         complete_prefetch(core, receipt)
         if receipt.aborted:

@@ -41,6 +41,8 @@ def insert_host(core: Core, parent: Node, key: bytes, receipt: Prefetch, slots: 
     """
     assert not receipt.filling, "pages enter the tree only when their bytes are there"
     assert core.write_back or parent.on_host
+    if core.meter is not None:
+        core.meter.from_storage += len(slots) * core.config.page_size
     leaf = core.new_node(parent, key)
     parent.children[key[: core.stride]] = leaf
     core.nodes[leaf.id] = leaf

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Literal, Protocol
 
 import torch
@@ -84,6 +85,7 @@ class Ticket:
         error: why it did not copy everything; valid once ended.
         over: what `ended` says.
         finished: what `end` says: the engine has called it.
+        begun: when it was submitted, in seconds of `perf_counter`.
         order: where its accesses were declared, as those of `timeline`; None in ordinary builds.
         layers_done: layers below this one have arrived whole.
         pages_done: for each copy, how many leading pages have been copied whole; valid once ended.
@@ -103,6 +105,7 @@ class Ticket:
         self.finished = False
         self.order: HappensBefore | None = None
         self.timeline = 0
+        self.begun = perf_counter()
         self._arrivals: list[tuple[int, Clock]] = []
         self._held = False
 
