@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .config import NAMES, WORD, CacheConfig
+from .pinned import pinned_pages
 from .slots import SlotPool, Slots, as_array
 
 
@@ -16,9 +17,12 @@ class Pool:
     keeps FULL, and no map can go stale.
 
     It is an end point of transfers: `read`, `write`, `hold`, `release`.
+
+    Attributes:
+        chunk: no copy reaches from one chunk of so many pages into the next.
     """
 
-    __slots__ = ("component", "data", "layers", "slots", "tier")
+    __slots__ = ("chunk", "component", "data", "layer_bytes", "layers", "slots", "tier")
 
     def __init__(self, config: CacheConfig, tier: str, component: int) -> None:
         pages = config.pool_pages(tier, component)
@@ -26,10 +30,14 @@ class Pool:
         self.component = component
         self.layers = config.layers
         self.slots = SlotPool(f"{tier}.{NAMES[component]}", pages)
-        pinned = tier == "host" and config.device == "cuda"
-        place = config.device if tier == "device" else "cpu"
-        shape = (pages, config.layers, config.layer_bytes // WORD)
-        self.data = torch.zeros(shape, dtype=torch.int64, device=place, pin_memory=pinned)
+        self.layer_bytes = config.layer_bytes
+        self.chunk = max(1, pages)
+        words = config.layer_bytes // WORD
+        if tier == "host" and config.device == "cuda":
+            self.data, self.chunk = pinned_pages(pages, config.layers, words)
+        else:
+            place = config.device if tier == "device" else "cpu"
+            self.data = torch.zeros((pages, config.layers, words), dtype=torch.int64, device=place)
 
     def read(self, slot: int, low: int, high: int) -> torch.Tensor:
         """A copy of layers low … high-1 of one page."""

@@ -11,11 +11,14 @@ from ..errors import BadConfig
 from ..happens_before import Clock
 from ..pools import Pool
 from ..slots import Slots
-from .base import Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket, runs
+from .base import Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket
+from .batches import CopyFailed, Piece, addresses, find_batch, pieces_of
 from .threads import ThreadEngine
 
 cuda: Any = torch.cuda
 """Untyped in torch."""
+FEWEST = 4
+"""Fewer pieces than this are started one by one: a batch has a cost of its own."""
 
 
 class EventFence:
@@ -57,9 +60,9 @@ class CudaTicket(Ticket):
 class CudaEngine(Engine):
     """Copies between a device pool and a pinned host pool. Storage has no stream: threads serve it.
 
-    A transfer starts after the events of all its fences, on its direction's stream. Whole pages are copied in
-    runs of neighbouring
-    slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
+    A transfer starts after the events of all its fences, on its direction's stream. Whole pages are copied in runs of
+    neighbouring slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
+    What an operation copies of one layer group goes to the driver in one call, where it has such a call.
     """
 
     asynchronous = True
@@ -71,6 +74,7 @@ class CudaEngine(Engine):
         self.device = torch.device(device)
         self._streams = {d: cuda.Stream(self.device) for d in ("backup", "load_back")}
         self._threads = ThreadEngine()
+        self._batch = find_batch()
 
     def fail_next(self, direction: Direction, fault: Fault) -> None:
         """The next transfer of that direction will fail so."""
@@ -100,19 +104,34 @@ class CudaEngine(Engine):
             elif isinstance(fence, CudaTicket):
                 stream.wait_event(fence.layer_events[-1][1])
         ticket.layer_events = []
+        for number, copy in enumerate(ticket.copies):
+            pages = len(copy.sources)
+            if ticket.fault is not None:
+                pages = pages // 2 if ticket.fault == "partial" else 0
+            ticket.pages_done[number] = pages
         with cuda.stream(stream):
             for low, high in ticket.layer_groups() or [(0, 0)]:
-                for number, copy in enumerate(ticket.copies):
-                    pages = len(copy.sources)
-                    if ticket.fault is not None:
-                        pages = pages // 2 if ticket.fault == "partial" else 0
-                    _copy(copy, pages, low, high)
-                    ticket.pages_done[number] = pages
+                self._copy_group(ticket, low, high, stream)
                 event = cuda.Event()
                 event.record(stream)
                 ticket.layer_events.append((high, event))
         if ticket.fault is not None:
             ticket.error = f"{ticket.fault} (injected)"
+
+    def _copy_group(self, ticket: Ticket, low: int, high: int, stream: Any) -> None:
+        """Start to copy one group of layers: in one call, or piece by piece where there is none, or it was refused."""
+        counts = list(zip(ticket.copies, ticket.pages_done, strict=True))
+        if self._batch is not None:
+            pieces: list[Piece] = [piece for copy, pages in counts for piece in addresses(copy, pages, low, high)]
+            if len(pieces) >= FEWEST:
+                try:
+                    self._batch(pieces, stream.cuda_stream)
+                    return
+                except CopyFailed:
+                    # Whatever of it was started writes the same bytes.
+                    self._batch = None
+        for copy, pages in counts:
+            _copy(copy, pages, low, high)
 
     def fence(self) -> tuple[Fence, ...]:
         """What the current stream has been given to compute up to now."""
@@ -152,12 +171,9 @@ class CudaEngine(Engine):
 
 
 def _copy(copy: Copy, pages: int, low: int, high: int) -> None:
+    """One by one, on the current stream."""
     source, target = copy.source, copy.target
     assert isinstance(source, Pool)
     assert isinstance(target, Pool)
-    if (low, high) == (0, source.layers):
-        for at, to, count in runs(copy.sources[:pages], copy.targets[:pages]):
-            target.data[to : to + count].copy_(source.data[at : at + count], non_blocking=True)
-        return
-    for at, to in zip(copy.sources[:pages], copy.targets[:pages], strict=True):
-        target.data[to, low:high].copy_(source.data[at, low:high], non_blocking=True)
+    for to, at, count, _ in pieces_of(copy, pages, low, high):
+        target.data[to : to + count, low:high].copy_(source.data[at : at + count, low:high], non_blocking=True)

@@ -4,6 +4,8 @@ leave nothing.
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 import torch
 from pinproof.impl import NotReady, TieredCache
@@ -65,6 +67,38 @@ def test_a_forward_can_start_on_the_first_layer() -> None:
         ticket.wait_layer(layer)
         seen = made.core.pools.device[0].data[slots.tolist(), layer].cpu()
         assert torch.equal(seen, made.core.expected(made.nodes[node], 0)[:, layer])
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_pieces_are_copied_in_one_call_where_the_driver_has_it(group: int) -> None:
+    made = cache(group=group)
+    engine = made.core.engine
+    if engine._batch is None:  # type: ignore[attr-defined]
+        pytest.skip("no cuda-python, or a driver before CUDA 12.8")
+    device, host = made.core.pools.device[0], made.core.pools.host[0]
+    device.data.copy_(torch.arange(device.data.numel(), device="cuda").view(device.data.shape))
+    device.slots.take(32)
+    host.slots.take(32)
+    order = array("i", range(0, 32, 2))
+    ticket = engine.submit("backup", [Copy(device, order, host, order)], engine.fence(), group)
+    engine.wait(ticket)
+    assert torch.equal(host.data[::2], device.data[::2].cpu())
+    assert torch.count_nonzero(host.data[1::2]) == 0
+    assert engine._batch is not None  # type: ignore[attr-defined]
+    ticket.release()
+
+
+def test_happens_before_holds_on_streams() -> None:
+    made = cache(happens_before=True, poison=True, verify=True, group=1)
+    node = made.insert(range(20))
+    made.evict("full", 20)
+    made.load_back(node)
+    receipt = made.lock(node)
+    for layer in range(4):
+        made.read_layer(receipt, layer)
+    made.forward(receipt, wait=True)
+    made.unlock(receipt)
+    assert made.audit() == []
 
 
 @pytest.mark.parametrize("fault", ["failed", "partial"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from pinproof.impl import BadConfig, TieredCache
 from pinproof.impl.transfers import cuda as module
+from pinproof.impl.transfers.batches import CopyFailed, Piece
 from pinproof.impl.transfers.cuda import CudaEngine
 
 
@@ -38,6 +40,8 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         self.waits.append(event)
+
+    cuda_stream = 7
 
     def synchronize(self) -> None:
         """Nothing is ever outstanding."""
@@ -106,6 +110,31 @@ def test_nothing_is_acked_before_its_event(current: Stream, monkeypatch: pytest.
     assert cache.poll() == []
     cache.wait(receipt)
     assert receipt.over
+    cache.close()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("group", [0, 1])
+def test_what_an_operation_copies_goes_to_the_driver_in_one_call(current: Stream, group: int, refuses: bool) -> None:
+    engine = CudaEngine("cpu")
+    sizes: list[int] = []
+
+    def batch(pieces: list[Piece], stream: int) -> None:
+        sizes.append(len(pieces))
+        if refuses:
+            raise CopyFailed("copies", "no")
+        for to, at, size in pieces:
+            ctypes.memmove(to, at, size)
+
+    engine._batch = batch
+    cache = TieredCache(transfers=engine, group=group)
+    for tokens in ([1, 1, 1], [2, 2, 2, 2], [1, 1, 1, 3, 3]):
+        cache.insert(tokens)
+    node = cache.insert([1, 1, 1, 3, 3, 4, 4, 4])
+    cache.evict("full", 12)
+    cache.wait(cache.load_back(node))
+    assert cache.audit() == []
+    assert sizes == ([] if group == 0 else [4] if refuses else [4, 4, 8, 8])
     cache.close()
 
 

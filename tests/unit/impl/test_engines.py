@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from pinproof.impl import BadArgument, TieredCache
-from pinproof.impl.transfers.base import Copy, Engine
-from pinproof.impl.transfers.cuda import runs
+from pinproof.impl.transfers.base import Copy, Engine, runs
 from pinproof.impl.transfers.stepped import SteppedEngine
 from pinproof.impl.transfers.threads import ThreadEngine
 
