@@ -11,7 +11,7 @@ from ..errors import BadConfig
 from ..happens_before import Clock
 from ..pools import Pool
 from ..slots import Slots
-from .base import Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket
+from .base import DIRECTIONS, Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket
 from .batches import CopyFailed, Piece, addresses, find_batch, pieces_of
 from .threads import ThreadEngine
 
@@ -37,12 +37,23 @@ class EventFence:
 class CudaTicket(Ticket):
     """A transfer on a stream; `layer_events[g]` marks that layer group `g` has arrived."""
 
-    layer_events: list[tuple[int, Any]]
+    def __init__(
+        self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int, send: Callable[[], None]
+    ) -> None:
+        super().__init__(direction, copies, after, group)
+        self.layer_events: list[tuple[int, Any]] = []
+        self._send = send
+
+    def sent(self) -> list[tuple[int, Any]]:
+        """Its events, after seeing to it that it is on the stream."""
+        if not self.layer_events:
+            self._send()
+        return self.layer_events
 
     @property
     def ended(self) -> bool:
         """The stream has passed its last copy."""
-        if not self.over and self.layer_events[-1][1].query():
+        if not self.over and self.sent()[-1][1].query():
             self.end()
         return self.over
 
@@ -51,7 +62,7 @@ class CudaTicket(Ticket):
 
         Does not block the host.
         """
-        for high, event in self.layer_events:
+        for high, event in self.sent():
             if layer < high:
                 (stream or cuda.current_stream()).wait_event(event)
                 return
@@ -62,7 +73,8 @@ class CudaEngine(Engine):
 
     A transfer starts after the events of all its fences, on its direction's stream. Whole pages are copied in runs of
     neighbouring slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
-    What an operation copies of one layer group goes to the driver in one call, where it has such a call.
+    Transfers of a direction are gathered until somebody asks after one of them, at the latest when ends are polled, and
+    are one submission then: one event a layer group, and one call to the driver, where it has such a call.
     """
 
     asynchronous = True
@@ -72,7 +84,8 @@ class CudaEngine(Engine):
         if not cuda.is_available():
             raise BadConfig("engine", "there is no CUDA device")
         self.device = torch.device(device)
-        self._streams = {d: cuda.Stream(self.device) for d in ("backup", "load_back")}
+        self._streams: dict[Direction, Any] = {d: cuda.Stream(self.device) for d in DIRECTIONS[:2]}
+        self._gathered: dict[Direction, list[CudaTicket]] = {d: [] for d in DIRECTIONS[:2]}
         self._threads = ThreadEngine()
         self._batch = find_batch()
 
@@ -93,34 +106,48 @@ class CudaEngine(Engine):
         return super().submit(direction, copies, after, group)
 
     def _ticket(self, direction: Direction, copies: Sequence[Copy], after: Sequence[Fence], group: int) -> Ticket:
-        return CudaTicket(direction, copies, after, group)
+        return CudaTicket(direction, copies, after, group, lambda: self._send(direction))
 
     def _start(self, ticket: Ticket) -> None:
         assert isinstance(ticket, CudaTicket)
-        stream = self._streams[ticket.direction]
-        for fence in ticket.after:
-            if isinstance(fence, EventFence):
-                stream.wait_event(fence.event)
-            elif isinstance(fence, CudaTicket):
-                stream.wait_event(fence.layer_events[-1][1])
-        ticket.layer_events = []
         for number, copy in enumerate(ticket.copies):
             pages = len(copy.sources)
             if ticket.fault is not None:
                 pages = pages // 2 if ticket.fault == "partial" else 0
             ticket.pages_done[number] = pages
-        with cuda.stream(stream):
-            for low, high in ticket.layer_groups() or [(0, 0)]:
-                self._copy_group(ticket, low, high, stream)
-                event = cuda.Event()
-                event.record(stream)
-                ticket.layer_events.append((high, event))
         if ticket.fault is not None:
             ticket.error = f"{ticket.fault} (injected)"
+        for fence in ticket.after:
+            if isinstance(fence, CudaTicket):
+                fence.sent()
+        gathered = self._gathered[ticket.direction]
+        if gathered and gathered[0].group != ticket.group:
+            self._send(ticket.direction)
+        gathered.append(ticket)
 
-    def _copy_group(self, ticket: Ticket, low: int, high: int, stream: Any) -> None:
+    def _send(self, direction: Direction) -> None:
+        """All that was gathered for a direction goes on its stream, as one submission."""
+        tickets = self._gathered[direction][:]
+        self._gathered[direction].clear()
+        if not tickets:
+            return
+        stream = self._streams[direction]
+        for fence in dict.fromkeys(fence for ticket in tickets for fence in ticket.after):
+            if isinstance(fence, EventFence):
+                stream.wait_event(fence.event)
+            elif isinstance(fence, CudaTicket):
+                stream.wait_event(fence.layer_events[-1][1])
+        with cuda.stream(stream):
+            for low, high in max((ticket.layer_groups() for ticket in tickets), key=len) or [(0, 0)]:
+                self._copy_group(tickets, low, high, stream)
+                event = cuda.Event()
+                event.record(stream)
+                for ticket in tickets:
+                    ticket.layer_events.append((high, event))
+
+    def _copy_group(self, tickets: Sequence[Ticket], low: int, high: int, stream: Any) -> None:
         """Start to copy one group of layers: in one call, or piece by piece where there is none, or it was refused."""
-        counts = list(zip(ticket.copies, ticket.pages_done, strict=True))
+        counts = [pair for t in tickets for pair in zip(t.copies, t.pages_done, strict=True)]
         if self._batch is not None:
             pieces: list[Piece] = [piece for copy, pages in counts for piece in addresses(copy, pages, low, high)]
             if len(pieces) >= FEWEST:
@@ -159,13 +186,14 @@ class CudaEngine(Engine):
     def wait(self, ticket: Ticket) -> None:
         """Block the host until the ticket has ended."""
         if isinstance(ticket, CudaTicket):
-            ticket.layer_events[-1][1].synchronize()
+            ticket.sent()[-1][1].synchronize()
         else:
             self._threads.wait(ticket)
 
     def close(self) -> None:
         """Finish what is under way and stop the threads."""
-        for stream in self._streams.values():
+        for direction, stream in self._streams.items():
+            self._send(direction)
             stream.synchronize()
         self._threads.close()
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from pinproof.impl import BadConfig, TieredCache
 from pinproof.impl.transfers import cuda as module
+from pinproof.impl.transfers.base import Copy
 from pinproof.impl.transfers.batches import CopyFailed, Piece
 from pinproof.impl.transfers.cuda import CudaEngine
 
@@ -74,10 +75,11 @@ def test_a_round_trip(current: Stream, policy: str, group: int) -> None:
     cache.poll()
     cache.evict("full", 5)
     receipt = cache.load_back(node)
-    assert len(engine._streams["load_back"].waits) == 1
+    assert engine._streams["load_back"].waits == []
     reader = cache.lock(node)
     (ticket,) = cache.tickets(reader)
     ticket.wait_layer(1)  # type: ignore[attr-defined]
+    assert len(engine._streams["load_back"].waits) == 1
     assert current.waits == [ticket.layer_events[-1][1]]  # type: ignore[attr-defined]
     assert cache.poll() == [(receipt.id, "acked")]
     cache.forward(reader)
@@ -134,7 +136,39 @@ def test_what_an_operation_copies_goes_to_the_driver_in_one_call(current: Stream
     cache.evict("full", 12)
     cache.wait(cache.load_back(node))
     assert cache.audit() == []
-    assert sizes == ([] if group == 0 else [4] if refuses else [4, 4, 8, 8])
+    assert sizes == ([] if group == 0 else [7] if refuses else [7, 7, 8, 8])
+    cache.close()
+
+
+def test_what_is_asked_for_in_one_step_is_one_submission(current: Stream) -> None:
+    engine = CudaEngine("cpu")
+    cache = TieredCache(transfers=engine, group=1)
+    nodes = [cache.insert([first, 9]) for first in range(5)]
+    tickets = [cache.backup(node).ticket for node in nodes]
+    assert [t.layer_events for t in tickets] == [[]] * 5  # type: ignore[union-attr]
+    assert [how for _, how in cache.poll()] == ["acked"] * 5
+    events = [[event for _, event in t.layer_events] for t in tickets]  # type: ignore[union-attr]
+    assert events == [events[0]] * 5
+    assert len(engine._streams["backup"].waits) == 5
+    after = cache.backup(cache.insert([7]))
+    assert cache.poll() == [(after.id, "acked")]
+    assert after.ticket.layer_events != tickets[0].layer_events  # type: ignore[union-attr]
+    assert cache.audit() == []
+    cache.close()
+
+
+def test_what_waits_for_a_transfer_is_not_gathered_with_it(current: Stream) -> None:
+    engine = CudaEngine("cpu")
+    cache = TieredCache(transfers=engine)
+    device, host = cache.core.pools.device[0], cache.core.pools.host[0]
+    ours, theirs = device.slots.take(2), host.slots.take(1)
+    assert ours is not None
+    assert theirs is not None
+    first = engine.submit("backup", [Copy(device, ours[:1], host, theirs)])
+    second = engine.submit("backup", [Copy(device, ours[1:], host, theirs)], after=[first])
+    assert (len(first.layer_events), second.layer_events) == (1, [])  # type: ignore[attr-defined]
+    assert second.ended
+    assert engine._streams["backup"].waits == [first.layer_events[-1][1]]  # type: ignore[attr-defined]
     cache.close()
 
 
