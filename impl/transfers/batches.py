@@ -2,6 +2,8 @@
 
 Each copy alone costs the host some microseconds, whatever its size; a batch costs them once. Copies within a batch have
 no order, and need none: no page is in one twice.
+
+The package is `cuda-bindings`. It is no extra of ours: CUDA builds of torch bring the release that fits them.
 """
 
 from __future__ import annotations
