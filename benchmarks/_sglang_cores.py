@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import json
 import sys
 import tracemalloc
@@ -253,6 +254,104 @@ def load_back(job: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": spent, "operations": rounds}
 
 
+def shadow(job: dict[str, Any]) -> dict[str, Any]:
+    """Requests and load-backs in a tree of `nodes` leaves; `behind`: nothing, a shadow, or one that records.
+
+    Each round is what a server does: match, lock, insert a new leaf, unlock; then the leaf used least recently is
+    backed up, demoted and loaded back. The slots are fresh ones each time, as the shadow would notice otherwise.
+    """
+    page, nodes, rounds = job["page"], job["nodes"], job["rounds"]
+    server = Server(job["core"], page, ["full"], 0, "write_through", (nodes + 4 * rounds) * page)
+    state = None
+    if job["behind"] != "nothing":
+        server.tree, state = behind_a_shadow(server.tree, job["trace"] if job["behind"] == "recording" else "")
+    tree, used = server.tree, 0
+
+    def take() -> Any:
+        nonlocal used
+        used += page
+        return server.slots[used - page : used]
+
+    def key(number: int) -> Any:
+        return server.made.RadixKey(array("q", range(number * page, (number + 1) * page)))
+
+    numbers = {server.insert(key(number), take(), 0).last_device_node: number for number in range(nodes)}
+    calls = state.calls if state is not None else 0
+    work = state.ledger.work if state is not None else 0
+
+    spent = 0.0
+    gc.collect()
+    gc.freeze()
+    for number in range(nodes, nodes + rounds):
+        begun = process_time()
+        found = tree.match_prefix(server.made.MatchPrefixParams(key=key(number * 7919 % nodes)))
+        receipt = tree.inc_lock_ref(found.last_device_node).to_dec_params()
+        leaf = server.insert(key(number), take(), 0).last_device_node
+        tree.dec_lock_ref(found.last_device_node, receipt)
+        spent += process_time() - begun
+        numbers[leaf] = number
+        seconds, loaded = reload(server, take)
+        spent += seconds
+        tree.match_prefix(server.made.MatchPrefixParams(key=key(numbers[loaded])))
+    gc.unfreeze()
+    told = {"seconds": spent, "operations": rounds}
+    if state is not None:
+        assert not state.reporter.counts, state.reporter.counts
+        assert not state.broken
+        told["calls"] = (state.calls - calls) / rounds
+        told["work"] = (state.ledger.work - work) / rounds
+        state.reporter.close()
+    return told
+
+
+def behind_a_shadow(tree: Any, trace: str) -> tuple[Any, Any]:
+    """The tree behind a shadow, and the shadow."""
+    # The package by itself: this process has no pinproof, and must not see the folder's other modules.
+    sys.path.insert(0, str(Path(loader.__file__).resolve().parents[1]))
+    try:
+        found = importlib.import_module("shadow")
+    finally:
+        del sys.path[0]
+    home = loader.module("mem_cache.unified_cache.unified_tree_core_interface")
+    core = found.wrap(tree, home.UnifiedTreeCoreInterface, ("full",), found.Settings("observe", trace))
+    return core, found.shadow_of(core)
+
+
+def reload(server: Server, take: Callable[[], Any]) -> tuple[float, int]:
+    """Back up, demote and load back the leaf that was used least recently: the seconds it took, and the leaf.
+
+    To find the leaf is not in the time: the cores' walks take longer in larger trees.
+    """
+    tree, page = server.tree, server.page
+    tracker = dict.fromkeys(server.made.types.values(), 0)
+    tree.evict_device_start(server.full, page)
+    step = tree.evict_device_next_node(server.full, tracker)
+    node: int = step.node_id
+    begun = process_time()
+    value, transfers = tree.build_backup_spec(node)
+    assert value.numel() == page
+    tree.commit_backup(node, take(), transfers)
+    tree.mark_write_through_pending([node], node)
+    tree.finish_write_through([node], node)
+    leaf = tree.evict_device_leaf(node, False)
+    server.drain(step, tracker)
+    server.drain(leaf, tracker)
+    spent = process_time() - begun
+    tree.evict_device_end(server.full)
+    begun = process_time()
+    host_receipt = tree.inc_host_lock_ref(node).to_dec_params()
+    receipt = tree.inc_lock_ref(node).to_dec_params()
+    full, transfers = tree.build_load_back_spec(node)
+    assert full.host_indices.numel() == page
+    tree.dec_lock_ref(node, receipt)
+    server.act(list(tree.commit_load_back(node, take(), full, transfers)))
+    receipt = tree.inc_lock_ref(node).to_dec_params()
+    tree.dec_lock_ref(node, receipt)
+    tree.dec_host_lock_ref(node, host_receipt)
+    tree.finish_load_back(node)
+    return spent + process_time() - begun, node
+
+
 def memory(job: dict[str, Any]) -> dict[str, Any]:
     """Bytes that the tree of the chat takes: resident memory (both cores), and what Python knows of (Python core)."""
     requests = _chat.chat(job["conversations"], job["page"], job["seed"], "q")
@@ -279,6 +378,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "evict": evict,
     "load_back": load_back,
     "memory": memory,
+    "shadow": shadow,
 }
 
 

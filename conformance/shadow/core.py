@@ -43,6 +43,8 @@ class Shadow:
         self.core = type(inner).__name__
         header = {"core": self.core, "components": list(names), "page_size": inner.page_size}
         self.reporter = Reporter(settings, header)
+        self.recording = bool(settings.trace)
+        self.teller.keys = self.recording
         self.calls = 0
         self.seq = 0
         self.depth = 0
@@ -51,7 +53,8 @@ class Shadow:
     def outermost(self, name: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that is told: check, forward, check, record."""
         given = dict(zip(names, args, strict=False))
-        given.update(kwargs)
+        if kwargs:
+            given.update(kwargs)
         record: dict[str, Any] = {"seq": self.seq, "call": name}
         self.seq += 1
         breaches = self._safely(self._before, record, given)
@@ -68,8 +71,7 @@ class Shadow:
             raise
         finally:
             self.depth -= 1
-        breaches = [*breaches, *self._safely(self._after, record, given, result)]
-        self._safely(self._settle, record, breaches)
+        breaches = self._safely(self._after, record, given, result, breaches)
         if breaches and self.settings.mode == "raise":
             raise ShadowViolation(record, breaches, result)
         return result
@@ -93,9 +95,14 @@ class Shadow:
         tell_before(self.teller, record, given)
         return self.ledger.before(record)
 
-    def _after(self, record: dict[str, Any], given: dict[str, Any], result: Any) -> list[Breach]:
+    def _after(
+        self, record: dict[str, Any], given: dict[str, Any], result: Any, breaches: list[Breach]
+    ) -> list[Breach]:
         tell_after(self.teller, record, given, result)
-        return self.ledger.after(record)
+        breaches += self.ledger.after(record)
+        if breaches or self.recording:
+            self._settle(record, breaches)
+        return breaches
 
     def _asked(self, name: str, given: dict[str, Any], result: Any) -> list[Breach]:
         self.teller.asked(name, given, result)
@@ -154,6 +161,8 @@ def shadow_class(interface: type) -> type:
         "__getattr__": _getattr,
         "__setattr__": _setattr,
         "__delattr__": _delattr,
+        # SGLang 0.5.20 asks `isinstance(tree_core, UnifiedTreeCore)`: the answer is the core's.
+        "__class__": property(_class),
         "__doc__": "A tree core behind which another one does the work.",
         "__module__": __name__,
     }
@@ -179,6 +188,10 @@ def _setattr(self: Any, name: str, value: Any) -> None:
 
 def _delattr(self: Any, name: str) -> None:
     delattr(object.__getattribute__(self, MEMBER).inner, name)
+
+
+def _class(self: Any) -> type:
+    return type(object.__getattribute__(self, MEMBER).inner)
 
 
 def _read(name: str, self: Any) -> Any:

@@ -47,6 +47,8 @@ class Teller:
     def __init__(self, page_size: int, components: Iterable[str], eagle: bool = False, read_gpu: bool = False) -> None:
         self.page, self.eagle, self.read_gpu = page_size, eagle, read_gpu
         self.components = frozenset(components)
+        self.keys = True
+        """Whether keys are hashed: only a trace has a use for it."""
         self.blind = False
         """An insert without slots was seen: the core then takes token ids for slots, so no slot is told any more."""
         self._key = os.urandom(32)
@@ -81,7 +83,8 @@ class Teller:
     def key_of(self, record: Record, key: Any) -> None:
         """Tell a key by its length and its hash."""
         record["tokens"] = len(key)
-        record["key"] = self.hashed(key)
+        if self.keys:
+            record["key"] = self.hashed(key)
 
     def units(self, tensor: Any, component: str) -> list[int] | None:
         """The units that a tensor of slots names; None where they cannot be told."""

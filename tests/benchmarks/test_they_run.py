@@ -15,7 +15,7 @@ import torch
 from pinproof.conformance.sglang.environment import NotInstalled, find
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-ALONE = ["tree", "mooncake", "evict", "load_back", "copies", "events"]
+ALONE = ["tree", "mooncake", "evict", "load_back", "copies", "events", "shadow"]
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +84,18 @@ def test_the_other_side_finds_the_same(name: str, tmp_path: Path) -> None:
     assert all(
         set(row.get("operations a second", row.get("microseconds"))) == {"ours", "python", "rust"} for row in rows
     )
+
+
+def test_the_shadow_looks_at_the_same_in_any_tree(tmp_path: Path) -> None:
+    try:
+        find("0.5.23")
+    except NotInstalled as problem:
+        pytest.skip(str(problem))
+    written = tmp_path / "rows.json"
+    command = [sys.executable, str(BENCHMARKS / "shadow.py"), "--quick", "--json", str(written)]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ})
+    rows = json.loads(written.read_text())["rows"]
+    assert [(row["core"], row["nodes"]) for row in rows] == [
+        ("python", 50), ("python", 200), ("rust", 50), ("rust", 200),
+    ]  # fmt: skip
+    assert {(row["calls"], row["work"]) for row in rows} == {(23, 58)}

@@ -5,7 +5,8 @@ A page is one story in one empty folder. Fenced blocks are read in order:
 * `console`: lines with `$` are run; `# exit N` states their exit code; other lines must appear in the output, with `…`
   for anything
 * any language with a `title`: a file of that name; `diff`: a change of it, or of a copy of the package
-* `<!-- needs: PROGRAM -->` before a block: skipped where that is missing · `<!-- not run: why -->`: never run
+* `<!-- needs: PROGRAM -->` or `sglang==VERSION` before a block: skipped where that is not to be had ·
+  `<!-- not run: why -->`: never run
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from pinproof.conformance.sglang import environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if "```console" in p.read_text()]
@@ -90,11 +92,24 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
         yield command, [line for line in lines if line.strip(" …")]
 
 
+def missing(what: str) -> bool:
+    """Whether a program, or the environment of a release of SGLang, is not to be had here."""
+    package, _, version = what.partition("==")
+    if package != "sglang":
+        return shutil.which(what) is None
+    try:
+        environment.install(version)
+    except environment.EnvironmentProblem as problem:
+        print(problem)
+        return True
+    return False
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     for mark, why, language, title, text in BLOCK.findall(page.read_text()):
-        if mark == "not run" or (mark == "needs" and shutil.which(why.strip()) is None):
+        if mark == "not run" or (mark == "needs" and missing(why.strip())):
             print(f"{page.name}: a block is not run: {why}")
         elif language == "diff":
             reader.change(title, text)

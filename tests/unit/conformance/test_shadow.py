@@ -108,6 +108,8 @@ def lines(core: Any, tmp_path: Path) -> list[dict[str, Any]]:
 def test_everything_is_forwarded(make: Make) -> None:
     core, inner = make()
     assert isinstance(core, Interface)
+    assert isinstance(core, Core)
+    assert type(core).__name__ == "ShadowedInterface"
     assert core.inc_lock_ref(3) is inner.private
     token = object()
     assert core.dec_lock_ref(3, token, skip_swa=True) == (token, True)
