@@ -15,7 +15,7 @@ from ..model.algebra import TRUE, Guard
 from ..model.errors import BadArgument, UnknownName
 from ..model.instance import Instance
 from ..model.machine import Outcome, ReferenceMachine
-from ..model.vocabulary import Component, Policy
+from ..model.vocabulary import Component, Policy, watched, watched_by
 from .dialects import WINDOW_TOPS, dialect_of
 from .events import Event, Header, NodeState, Tier, Tiers, action_of
 from .explain import false_conjuncts
@@ -76,6 +76,7 @@ class Checker:
         self._told: dict[int, NodeState] = {}
         self._excused: set[tuple[int, str]] = set()
         self._slots: bool | None = None
+        self._watched = ""
         actions = self.machine.instance.actions
         self._tops = {
             n: tops
@@ -98,6 +99,8 @@ class Checker:
             return _FINE
         self.events += 1
         name, args = action_of(event)
+        if event.namespace or self._watched:
+            self._born(event, name, args)
         if name in self._tops:
             args = self._with_tops(name, args)
         if event.outcome == "refused":
@@ -123,6 +126,16 @@ class Checker:
         top = args.get("boundary", args.get("base", args.get("node", 0)))
         plain = {k: v for k, v in args.items() if k not in WINDOW_TOPS}
         return {**plain, **{each: args.get(each, top) for each in self._tops[name]}}
+
+    def _born(self, event: Event, name: str, args: Mapping[str, int]) -> None:
+        """Of the namespaces that are named, the model watches the first: who is born in it, and who is not."""
+        self._watched = self._watched or event.namespace
+        action = self.machine.instance.actions.get(name)
+        for parameter in action.parameters if action is not None else ():
+            relation = {"fresh": watched, "idle": watched_by}.get(parameter.kind)
+            if relation is not None and parameter.var.name in args:
+                born = self.machine.state.marks[relation.name]
+                (born.add if event.namespace == self._watched else born.discard)(args[parameter.var.name])
 
     # Enabled?
     def _step(self, name: str, args: Mapping[str, int]) -> Outcome:

@@ -174,7 +174,7 @@ def _operations(
     if single or "insert" not in session.operations:
         driver = SteeredDriver(seed)
     else:
-        driver = Driver(configuration, seed, session.operations)
+        driver = Driver(configuration, seed, session.operations, namespaces=session.target.capabilities.namespaces)
     for _ in range(steps):
         yield driver.next(session.situation)
 

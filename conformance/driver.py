@@ -17,6 +17,8 @@ LONGEST = 7
 """Pages of a prompt."""
 WORDS = 2
 """Different pages that prompts are made of: few, so that they share prefixes."""
+NAMESPACE, NAMESPACED = "another", ("insert", "match", "prefetch")
+"""A namespace, and the operations that take one."""
 FAULTS = ("backup", "load_back", "prefetch", "storage_backup", "device_slots", "host_memory")
 
 
@@ -42,9 +44,14 @@ class Driver:
     Args:
         seed: the only source of randomness.
         operations: those that the target answers.
+        namespaces: the target keeps namespaces apart.
     """
 
-    def __init__(self, configuration: Configuration, seed: int, operations: set[str]) -> None:
+    def __init__(
+        self, configuration: Configuration, seed: int, operations: set[str], *, namespaces: bool = False
+    ) -> None:
+        self.namespaces = namespaces
+        self._names = Random(f"{seed}/namespaces")
         self.configuration = configuration
         self.operations = operations
         self.random = Random(f"{seed}/driver")
@@ -97,10 +104,19 @@ class Driver:
         while True:
             if not self._queue:
                 made = self.random.choices(self._makers, self._weights)[0]()
-                self._queue.extend(made if isinstance(made, list) else [made])
+                self._queue.extend(self._somewhere(made if isinstance(made, list) else [made]))
             asked = self._queue.popleft()
             if asked.name in self.operations and situation.resolve(asked.args) is not None:
                 return asked
+
+    def _somewhere(self, made: list[Operation]) -> list[Operation]:
+        """Now and then somebody asks for the same tokens in a namespace of his own."""
+        if not self.namespaces or self._names.random() < 0.7:
+            return made
+        return [
+            each._replace(args={**each.args, "namespace": NAMESPACE}) if each.name in NAMESPACED else each
+            for each in made
+        ]
 
     def tokens(self, shortest: int = 1) -> list[int]:
         """A prefix of one of a few prompts, so that what was dropped is asked for again."""

@@ -58,6 +58,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
         outcome: a refused event changed nothing; `reason` says why.
         slots: what the pools gave and took.
         post: the state of nodes after it; None: no longer in the tree.
+        namespace: that of the node or operation that it begins; empty: that of those who have named none.
     """
 
     seq: Count
@@ -68,6 +69,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     slots: list[Row] = []
     post: dict[NodeId, NodeState | None] = {}
     tag: str = ""
+    namespace: str = ""
 
 
 class Header(msgspec.Struct, omit_defaults=True):

@@ -323,6 +323,29 @@ FAULTS: dict[str, Fault] = {
             _one("backup:begin_backup", "lock_seat(member.host[FULL], member, receipt)", "pass"),
         ),
         Fault(
+            "match-ignores-the-namespace",
+            "A match finds what another namespace has of the same tokens.",
+            "SGLang #26747",
+            _one("matching:match", "walk(root, key, core.stride)", "walk(core.root, key, core.stride)"),
+        ),
+        Fault(
+            "storage-ignores-the-namespace",
+            "Pages are asked for in storage by their tokens alone, and those of another namespace come back.",
+            "SGLang #26747",
+            _one(
+                "prefetching:prefetch",
+                "chain(core.last_hash(node), ",
+                'chain(core.last_hash(node) if node.end else b"", ',
+            ),
+        ),
+        Fault(
+            "mirror-reclaimed-above-a-backed-up-child",
+            "Under write_through host copies are reclaimed whatever is backed up below them.",
+            "SGLang #33862",
+            _one("core:Core.is_reclaimable", "if not self.write_back and node.host_children:", "if False:"),
+            "write_through",
+        ),
+        Fault(
             "prefetch-ended-while-reading",
             "An aborted prefetch frees its reservation while storage still writes into it.",
             "SGLang #31296",

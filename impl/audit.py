@@ -31,6 +31,11 @@ def audit(core: Core, *, content: bool = True) -> list[str]:
     return found
 
 
+def _all(core: Core) -> list[Node]:
+    """Every node, and every namespace's root."""
+    return [*core.roots.values(), *(node for node in core.nodes.values() if node.parent is not None)]
+
+
 def _owners(core: Core) -> list[str]:
     found = []
     for tier in ("device", "host"):
@@ -63,11 +68,13 @@ def _locks(core: Core) -> list[str]:
         if holder.path is not None:
             paths.update(holder.path.path())
         for seat, node in holder.locks.items():
-            if core.nodes.get(node.id) is not node or not (seat in node.device or seat in node.host):
+            if (node.parent is not None and core.nodes.get(node.id) is not node) or not (
+                seat in node.device or seat in node.host
+            ):
                 found.append(f"holder {holder.id} has locked node {node.id}, which is gone")
             if holder not in (seat.locks or ()):
                 found.append(f"holder {holder.id} has locked a seat of node {node.id} that does not know it")
-    for node in core.nodes.values():
+    for node in _all(core):
         if node.lock_ref != paths[node]:
             found.append(f"node {node.id} lock_ref {node.lock_ref}, holders {paths[node]}")
         for seat in (*node.device, *node.host):
@@ -113,10 +120,10 @@ def _flights(core: Core) -> list[str]:
 
 def _structure(core: Core) -> list[str]:
     found = []
-    reached = {node.id: node for node in core.root.subtree()}
+    reached = {node.id: node for root in reversed(core.roots.values()) for node in root.subtree()}
     if reached != core.nodes:
         found.append(f"nodes {sorted(reached.keys() ^ core.nodes.keys())} are either lost or dead")
-    for node in core.nodes.values():
+    for node in _all(core):
         children = node.children.values()
         for first, child in node.children.items():
             if (
@@ -173,7 +180,7 @@ def _bytes(core: Core) -> list[str]:
                 wrong = [node.id for node, slots in arrived if not _same(core, c, pool, [(node, slots)])]
                 found.append(f"nodes {wrong} have wrong {NAMES[c]} bytes on the {tier}")
     for node in inner:
-        if walk(core.root, _tokens(node), core.stride)[0] is not node:
+        if walk(node.path()[-1], _tokens(node), core.stride)[0] is not node:
             found.append(f"node {node.id} is not where its tokens lead")
     return found
 

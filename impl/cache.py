@@ -13,11 +13,22 @@ from .backup import backup
 from .config import FULL, NAMES, CacheConfig
 from .content import whose
 from .core import Core, Recorder, Source
-from .errors import BadArgument, BadConfig, BadTokens, Busy, NotReady, Refused, SlotError, StorageError
+from .errors import (
+    BadArgument,
+    BadConfig,
+    BadTokens,
+    Busy,
+    NotReady,
+    Refused,
+    SlotError,
+    StaleReceipt,
+    StorageError,
+)
 from .evict import evict
 from .host_room import evict_host, reclaim
 from .load_back import abort_load_back, begin_load_back
 from .matching import Match
+from .namespaces import Namespace
 from .node import Node, Operation, Prefetch, Receipt
 from .recovery import recover
 from .settle import Settled, deliver, wait_for
@@ -160,20 +171,32 @@ class TieredCache:
         """Tokens in the form that all operations take without further work."""
         return keys.encode(tokens, self.config.page_size)
 
-    def match(self, tokens: keys.Tokens) -> Match:
-        """How far the tree has these tokens; splits the node that the match ends in."""
+    def match(self, tokens: keys.Tokens, *, namespace: Namespace = "") -> Match:
+        """How far the tree has these tokens of a namespace; splits the node that the match ends in."""
+        core = self.core
+        if namespace:
+            root = core.enter(namespace)
+        else:
+            root = core.asked = core.root
         key = keys.encode(tokens, self.config.page_size)
-        found = matching.match(self.core, key)
-        if self.core.meter is not None:
-            self.core.meter.matched(found.device_tokens, found.host_tokens, len(key) // keys.TOKEN_BYTES)
+        found = matching.match(core, key, root)
+        if core.meter is not None:
+            core.meter.matched(found.device_tokens, found.host_tokens, len(key) // keys.TOKEN_BYTES)
         return found
 
-    def lock(self, node: int) -> Receipt:
+    def lock(self, node: int, *, namespace: Namespace | None = None) -> Receipt:
         """Lock what a request at `node` reads.
 
-        Raises UnknownNode, or Refused if the path is not all on the device.
+        Raises UnknownNode, or Refused if the path is not all on the device, or of another `namespace` than was given.
         """
         found = self.core.node(node)
+        if namespace is not None:
+            root = self.core.enter(namespace)
+            found = found if found.parent is not None else root
+            if found.path()[-1] is not root:
+                raise Refused("node", f"{node} is of another namespace")
+        elif self.recorder is not None:
+            self.core.enter_own(found)
         if found.device[FULL].slots is None:
             raise Refused("node", f"{node} is not on the device: load it back first")
         return requests.lock(self.core, found)
@@ -288,6 +311,7 @@ class TieredCache:
         mamba: bool | None = None,
         after: Receipt | None = None,
         content: Source | None = None,
+        namespace: Namespace = "",
     ) -> int:
         """Insert what a request has computed. Returns the node that the tokens end at.
 
@@ -296,6 +320,7 @@ class TieredCache:
             swa, mamba: give the window its SWA copies, the end its state; as far as there are such components
                 unless told.
             after: the request's receipt, if the tokens go on from its node.
+            namespace: whose tokens they are.
             content: asked for the bytes of those pages that the tree takes over from the request. It must not raise:
                 they are the tree's by then.
 
@@ -306,20 +331,27 @@ class TieredCache:
         if content is not None:
             core.source, core.content = content, True
             try:
-                return self.insert(tokens, swa=swa, mamba=mamba, after=after)
+                return self.insert(tokens, swa=swa, mamba=mamba, after=after, namespace=namespace)
             finally:
                 core.source, core.content = None, self.config.content
         if swa and not core.swa:
             raise BadArgument("swa", "this cache has no such component")
         if mamba and not core.mamba:
             raise BadArgument("mamba", "this cache has no such component")
-        start = core.root
+        if namespace:
+            root = core.enter(namespace)
+        else:
+            root = core.asked = core.root
+        start = root
         if after is None:
             key = keys.encode(tokens, self.config.page_size)
         else:
             key = inserting.after_receipt(core, tokens, core.receipt(after, "request"))
-            start = after.node
-        if not key and start is core.root:
+            if after.node.parent is not None:
+                start = after.node
+                if len(core.roots) > 1 and start.path()[-1] is not root:
+                    raise StaleReceipt("after", f"node {start.id} is of another namespace")
+        if not key and start is root:
             raise BadTokens("tokens", "there are none")
         with_swa, with_mamba = core.swa if swa is None else swa, core.mamba if mamba is None else mamba
         return inserting.insert(core, key, start, with_swa, with_mamba).id
@@ -334,11 +366,15 @@ class TieredCache:
 
         Raises NothingToDo, OutOfDeviceSlots.
         """
-        return loading.load_back(self.core, self._inner(node))
+        found = self._inner(node)
+        self.core.enter_own(found)
+        return loading.load_back(self.core, found)
 
     def begin_load_back(self, node: int) -> Operation:
         """The first half of `load_back`: only lock. `commit_load_back` or `abort` must follow."""
-        return begin_load_back(self.core, self._inner(node))
+        found = self._inner(node)
+        self.core.enter_own(found)
+        return begin_load_back(self.core, found)
 
     def commit_load_back(self, holder: Receipt | int) -> None:
         """The second half. Raises NothingToDo, OutOfDeviceSlots; the operation is over then."""
@@ -346,9 +382,10 @@ class TieredCache:
         assert isinstance(receipt, Operation)
         loading.commit(self.core, receipt)
 
-    def prefetch(self, tokens: keys.Tokens) -> Prefetch:
-        """Start to read from storage what the tree lacks. Raises NothingToDo, OutOfHostMemory."""
-        return prefetching.prefetch(self.core, keys.encode(tokens, self.config.page_size))
+    def prefetch(self, tokens: keys.Tokens, *, namespace: Namespace = "") -> Prefetch:
+        """Start to read from storage what the tree lacks of these tokens. Raises NothingToDo, OutOfHostMemory."""
+        root = self.core.enter(namespace)
+        return prefetching.prefetch(self.core, keys.encode(tokens, self.config.page_size), root)
 
     def finish_prefetch(self, holder: Receipt | int) -> int | None:
         """Hand what was read to the tree. Returns the new leaf, if there is one. Raises NotReady."""
@@ -408,14 +445,14 @@ class TieredCache:
         return evict(self.core, self._component(component), _count(pages))
 
     def evict_host(self, component: str, pages: int) -> int:
-        """Free host pages: FULL by reclaiming duplicates (write_back), then by dropping leaves.
+        """Free host pages: FULL by reclaiming duplicates and dropping leaves, under write_through the leaves first.
 
         Returns how many were freed.
         """
         return evict_host(self.core, self._component(component), _count(pages))
 
     def reclaim(self, pages: int) -> int:
-        """write_back: free FULL host pages of duplicates. Returns how many were freed."""
+        """Free FULL host pages of duplicates. Returns how many were freed."""
         return reclaim(self.core, _count(pages))
 
     def reset(self) -> None:
@@ -426,7 +463,7 @@ class TieredCache:
             raise Busy("reset", f"operations {sorted(core.holders)} are under way")
         gone = [id_ for id_ in core.nodes if id_]
         rows = core.rows()
-        for node in reversed(core.root.subtree()[1:]):
+        for node in reversed([n for root in core.roots.values() for n in root.subtree() if n is not root]):
             for c in core.components:
                 core.vacate(node, "device", c, rows)
                 core.vacate(node, "host", c, rows)

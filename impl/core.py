@@ -18,6 +18,7 @@ from .eviction import STRATEGIES, Queue
 from .happens_before import HappensBefore
 from .keys import TOKEN_BYTES
 from .meter import Meter
+from .namespaces import Namespace, label, seed
 from .node import Node, Operation, Receipt, Seat
 from .pools import Pools
 from .slots import Slots
@@ -25,6 +26,8 @@ from .stats import Stats
 from .stores import Store
 from .transfers.base import DIRECTIONS, Engine
 
+BIRTHS = frozenset(("insert_leaf", "insert_host", "split", "lock", "begin_load_back", "begin_prefetch"))
+"""Events of a node or an operation that is of a namespace from then on."""
 Event = dict[str, Any]
 Recorder = Callable[[Event], None]
 Source = Callable[[str, int, int], torch.Tensor]
@@ -48,6 +51,8 @@ class Core:
         recorder: where events go; None if nowhere.
         content: pages are written on insert.
         source: where from, during the insert of a request that hands them over.
+        root, roots: the root of the empty namespace, and of each namespace by its seed.
+        asked: the root of the namespace that the operation under way is for.
         storage_at_ack: what has arrived on the host is written to storage.
         stats: what is always counted.
         meter: what is counted for metrics; None where nobody measures.
@@ -82,9 +87,11 @@ class Core:
         self.computing = Computing(engine, self.order, config.poison)
         self.seq = 0
         self.clock = 0
+        self._most_roots = 64
         self.next_node = 1
         self.next_holder = 1
-        self.root = self._new_root()
+        self.root = self.asked = self._new_root()
+        self.roots: dict[bytes, Node] = {b"": self.root}
         self.nodes: dict[int, Node] = {0: self.root}
         self.holders: dict[int, Receipt] = {}
         self.doomed: list[Operation] = []
@@ -104,17 +111,42 @@ class Core:
             *self.host_aux.values(),
         )
 
-    def _new_root(self) -> Node:
+    def _new_root(self, seed: bytes = b"") -> Node:
         root = Node(0, None, b"", 0, self.seats)
         root.device[FULL].slots = root.host[FULL].slots = range(0)
-        root.hashes = b""
+        root.hashes = seed
         return root
+
+    def enter(self, namespace: Namespace) -> Node:
+        """The root of a namespace; what is done from now on is done for it."""
+        key = seed(namespace) if namespace else b""
+        root = self.roots.get(key)
+        if root is None:
+            if len(self.roots) >= self._most_roots:
+                self._forget_roots()
+            root = self.roots[key] = self._new_root(key)
+        self.asked = root
+        return root
+
+    def enter_own(self, node: Node) -> None:
+        """What is done from now on is done for the namespace of `node`."""
+        self.asked = self.root
+        if len(self.roots) > 1:
+            self.asked = node.path()[-1]
+
+    def _forget_roots(self) -> None:
+        """Namespaces without a node that nobody is looking at go."""
+        for key, root in list(self.roots.items()):
+            if key and not root.children and not root.lock_ref and not root.host[FULL].locks:
+                del self.roots[key]
+        self._most_roots = 64 + 2 * len(self.roots)
 
     def forget_tree(self) -> None:
         """Only the root is left; ids go on."""
         for queue in self.queues:
             queue.clear()
-        self.root = self._new_root()
+        self.root = self.asked = self._new_root()
+        self.roots = {b"": self.root}
         self.nodes = {0: self.root}
 
     # Names
@@ -193,8 +225,10 @@ class Core:
 
     def is_reclaimable(self, node: Node) -> bool:
         """Its FULL host copy can be given up."""
-        free = node.duplicate and not node.load_back_pending_id and not node.host[FULL].locks
-        return self.write_back and free
+        if not self.write_back and node.host_children:
+            # Under write_through a backed-up child has a backed-up parent.
+            return False
+        return node.duplicate and not node.load_back_pending_id and not node.host[FULL].locks
 
     def _aux_fits(self, tier: str, component: int) -> Callable[[Node], bool]:
         def on_device(node: Node) -> bool:
@@ -294,6 +328,8 @@ class Core:
                 parent.device_children -= 1
             else:
                 parent.host_children -= 1
+                if not self.write_back and self.is_reclaimable(parent):
+                    self.duplicates.push(parent)
 
     def occupy(self, node: Node, tier: str, component: int, slots: Slots, pending: Operation | None = None) -> Seat:
         """Publish one copy of a node, with bytes that `pending` will bring, or that are there."""
@@ -338,6 +374,8 @@ class Core:
         """One event. The caller has asked whether `recorder` is there."""
         assert self.recorder is not None
         event: Event = {"seq": self.seq, "action": action, "args": args, "outcome": "done"}
+        if self.asked is not self.root and action in BIRTHS:
+            event["namespace"] = label(self.asked.hashes or b"")
         if refused is not None:
             event["outcome"], event["reason"] = "refused", refused
         if rows:
@@ -356,7 +394,9 @@ class Core:
             self.emit(action, args, touched, refused=reason)
 
     def observe(self, node: Node) -> dict[str, Any]:
-        """What can be seen of a node, as events carry it: what is empty is left out."""
+        """What can be seen of a node, as events carry it: what is empty is left out. The roots are seen as one."""
+        if node.parent is None and len(self.roots) > 1:
+            return self._observe_roots()
         seen: dict[str, Any] = {"lock_ref": {"full": node.lock_ref}} if node.lock_ref else {}
         for c, name in self.named:
             device, host = node.device[c], node.host[c]
@@ -380,6 +420,15 @@ class Core:
             seen["duplicate"] = True
         if node.stored:
             seen["stored"] = True
+        return seen
+
+    def _observe_roots(self) -> dict[str, Any]:
+        roots = self.roots.values()
+        seen: dict[str, Any] = {"full": "DH"}
+        if locks := sum(root.lock_ref for root in roots):
+            seen["lock_ref"] = {"full": locks}
+        if host_locks := sum(len(root.host[FULL].locks or ()) for root in roots):
+            seen["host_lock_ref"] = {"full": host_locks}
         return seen
 
     # Content

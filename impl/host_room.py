@@ -8,14 +8,14 @@ from .node import Node
 
 
 def reclaim_duplicate(core: Core, node: Node) -> int:
-    """write_back: the host copy of a node that is on the device as well is given up (SGLang #33777). Returns
-    pages freed.
+    """The host copy of a node that is on the device as well is given up (SGLang #33777, #33862). Returns pages
+    freed.
 
     The pin and the host lock keep the source of a load-back. Auxiliary host copies stay.
     """
-    assert core.write_back
     assert core.is_reclaimable(node)
     assert core.settled(node)
+    core.stats.mirrors_reclaimed += not core.write_back
     rows = core.rows()
     core.vacate(node, "host", FULL, rows)
     node.duplicate = False
@@ -57,7 +57,7 @@ def evict_host_aux(core: Core, node: Node, component: int) -> int:
 def reclaim(core: Core, pages: int) -> int:
     """Reclaim duplicates until `pages` FULL host pages were freed, or none is left. Returns how many were."""
     freed = 0
-    while freed < pages and core.write_back:
+    while freed < pages:
         node = core.duplicates.pop()
         if node is None:
             _say_protected(core, "reclaim_duplicate")
@@ -66,10 +66,11 @@ def reclaim(core: Core, pages: int) -> int:
     return freed
 
 
-def evict_host(core: Core, component: int, pages: int) -> int:
-    """Free `pages` host pages of a component: FULL by duplicates first, then leaves.
+def evict_host(core: Core, component: int, pages: int, *, mirrors: bool = True) -> int:
+    """Free `pages` host pages of a component. Returns how many were freed.
 
-    Returns how many were freed.
+    FULL under write_back by duplicates first, then leaves. Under write_through a duplicate is what its node lives on
+    in when the device needs room: leaves go first, and duplicates only with `mirrors`.
     """
     if component == FULL:
         freed = 0
@@ -81,6 +82,8 @@ def evict_host(core: Core, component: int, pages: int) -> int:
                 _say_protected(core, "evict_host_leaf")
                 break
             freed += evict_host_leaf(core, node)
+        while freed < pages and mirrors and not core.write_back and (node := core.duplicates.pop()) is not None:
+            freed += reclaim_duplicate(core, node)
         return freed
     freed = 0
     while freed < pages:
@@ -92,8 +95,12 @@ def evict_host(core: Core, component: int, pages: int) -> int:
     return freed
 
 
-def make_host_room(core: Core, component: int, pages: int) -> bool:
-    """Make sure that `pages` pages are free, if it can be done."""
+def make_host_room(core: Core, component: int, pages: int, *, mirrors: bool = False) -> bool:
+    """Make sure that `pages` pages are free, if it can be done.
+
+    Args:
+        mirrors: also by duplicates under write_through: not for the sake of another duplicate, which would be no gain.
+    """
     if core.starved["host"]:
         core.starved["host"] -= 1
         return False
@@ -101,7 +108,7 @@ def make_host_room(core: Core, component: int, pages: int) -> bool:
     if pages > pool.size:
         return False
     if pool.available < pages:
-        evict_host(core, component, pages - pool.available)
+        evict_host(core, component, pages - pool.available, mirrors=mirrors)
     return pool.available >= pages
 
 

@@ -183,5 +183,8 @@ def _write_through(core: Core, node: Node, changed: list[Node]) -> None:
     for member in changed:
         if member.on_host and not core.auxiliary:
             continue
-        with suppress(Refused, OutOfHostMemory):
-            backup(core, member)
+        with suppress(Refused):
+            try:
+                backup(core, member)
+            except OutOfHostMemory:
+                core.stats.backups_declined += 1

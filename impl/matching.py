@@ -34,9 +34,9 @@ _match = tuple.__new__
 """What `Match(...)` comes to, without its detour."""
 
 
-def descend(core: Core, key: bytes) -> Node:
+def descend(core: Core, key: bytes, root: Node) -> Node:
     """The node at which the longest match of `key` ends; splits the node that it ends in."""
-    return settle_walk(core, walk(core.root, key, core.stride))
+    return settle_walk(core, walk(root, key, core.stride))
 
 
 def settle_walk(core: Core, found: Walk) -> Node:
@@ -47,9 +47,9 @@ def settle_walk(core: Core, found: Walk) -> Node:
     return node
 
 
-def match(core: Core, key: bytes) -> Match:
+def match(core: Core, key: bytes, root: Node) -> Match:
     """Match, touch what was matched, and split where the match ends."""
-    node, child, pages = walk(core.root, key, core.stride)
+    node, child, pages = walk(root, key, core.stride)
     if child is not None and pages:
         node = split(core, child, pages)
     core.touch(node)

@@ -195,6 +195,7 @@ class Prefetch(Operation):
     """A storage read under way, or read and not yet handed to the tree.
 
     Attributes:
+        root: the root of its namespace.
         key: the tokens asked for.
         first: page of `key` that the reservation starts with.
         reserved: host slots by component that are still the operation's own.
@@ -203,10 +204,11 @@ class Prefetch(Operation):
         aborted: nothing is to enter the tree.
     """
 
-    __slots__ = ("aborted", "filling", "first", "key", "read", "reserved")
+    __slots__ = ("aborted", "filling", "first", "key", "read", "reserved", "root")
 
-    def __init__(self, id_: int, node: Node, key: bytes, first: int, reserved: dict[int, Slots]) -> None:
+    def __init__(self, id_: int, node: Node, root: Node, key: bytes, first: int, reserved: dict[int, Slots]) -> None:
         super().__init__(id_, "prefetch", node)
+        self.root = root
         self.key = key
         self.first = first
         self.reserved = reserved

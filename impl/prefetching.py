@@ -32,7 +32,7 @@ def _store(core: Core, argument: str) -> Store:
     return core.store
 
 
-def prefetch(core: Core, key: bytes) -> Prefetch:
+def prefetch(core: Core, key: bytes, root: Node) -> Prefetch:
     """Start to read what storage has of the pages that the tree lacks.
 
     Raises:
@@ -40,7 +40,7 @@ def prefetch(core: Core, key: bytes) -> Prefetch:
         OutOfHostMemory: no room for one page.
     """
     store = _store(core, "tokens")
-    node = descend(core, key)
+    node = descend(core, key, root)
     rest = page_hashes(chain(core.last_hash(node), key[node.end * core.stride :], core.stride))
     try:
         found = leading(store, FULL, rest)
@@ -49,17 +49,17 @@ def prefetch(core: Core, key: bytes) -> Prefetch:
     if not found:
         raise NothingToDo("tokens", f"storage has none of the {len(rest)} pages that the tree lacks")
     count = found
-    while not make_host_room(core, FULL, count):
+    while not make_host_room(core, FULL, count, mirrors=True):
         count = min(count - 1, core.pools.host[FULL].slots.available)
         if count < 1:
             raise OutOfHostMemory("tokens", "no host room for a single page")
-    again = descend(core, key)
+    again = descend(core, key, root)
     if again is not node or not (core.write_back or node.on_host):
         raise NothingToDo("tokens", "what it would hang below is not on the host (any more)")
     tail = _auxiliary(core, store, node, rest[:count])
     reserved = {FULL: core.take("host", FULL, count)} | {c: core.take("host", c, len(keys)) for c, keys in tail.items()}
     keys = {FULL: [store_key(FULL, h) for h in rest[:count]], **tail}
-    receipt = begin_prefetch(core, _anchor(node), key, node.end, reserved)
+    receipt = begin_prefetch(core, _anchor(node), root, key, node.end, reserved)
     copies = [
         Copy(StoreSide(store, keys[c], core.config.layers), _numbers(len(slots)), core.pools.host[c], slots)
         for c, slots in reserved.items()
@@ -111,7 +111,8 @@ def finish_prefetch(core: Core, receipt: Prefetch) -> Node | None:
 def _hand_over(core: Core, receipt: Prefetch) -> Node | None:
     end = receipt.first + receipt.read
     key = receipt.key[: end * core.stride]
-    node = descend(core, key)
+    core.asked = receipt.root
+    node = descend(core, key, receipt.root)
     if not receipt.first <= node.end < end or not (core.write_back or node.on_host):
         return None
     whole = (

@@ -12,11 +12,13 @@ from .slots import Slots
 from .stores import page_as_bytes, store_key
 
 
-def begin_prefetch(core: Core, anchor: Node, key: bytes, first: int, reserved: dict[int, Slots]) -> Prefetch:
+def begin_prefetch(
+    core: Core, anchor: Node, root: Node, key: bytes, first: int, reserved: dict[int, Slots]
+) -> Prefetch:
     """A storage read starts into host slots that are the operation's own; its anchor stays until it ends."""
     assert anchor.on_host
     assert anchor.host[FULL].pending is None
-    receipt = Prefetch(core.holder_id(), anchor, key, first, reserved)
+    receipt = Prefetch(core.holder_id(), anchor, root, key, first, reserved)
     core.holders[receipt.id] = receipt
     lock_seat(anchor.host[FULL], anchor, receipt)
     if core.recorder is not None:

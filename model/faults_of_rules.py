@@ -68,6 +68,15 @@ MUTANTS: tuple[Mutant, ...] = (
         (Instead("ack_load_back", Ack(refreshes_pinned=True).__call__),),
         THROUGH,
     ),
+    Mutant(
+        "mirror-reclaimed-above-a-backed-up-child",
+        7,
+        "SGLang #33862",
+        "under write_through a duplicate goes as it does under write_back, whatever is backed up below it",
+        "structure.host-residency-is-prefix-closed",
+        (Without("reclaim_duplicate", guards=("nothing below is on the host",)),),
+        THROUGH,
+    ),
     # 8: lookup used as a reservation ---------------------------------------------------------------------------------
     Mutant(
         "prefetched-below-an-unbacked-parent",
@@ -130,6 +139,31 @@ MUTANTS: tuple[Mutant, ...] = (
         (Instead("attach_aux", faulty.recovery_that_replaces_full),),
         BOTH,
         WITH_AUX,
+    ),
+    # 15: identity differs between tiers ------------------------------------------------------------------------------
+    Mutant(
+        "match-ignores-the-namespace",
+        15,
+        "SGLang #26747",
+        "a request locks what another namespace has of its tokens",
+        "safety.requests-stay-in-their-namespace",
+        (Without("lock", guards=("the node is of the request's namespace",)),),
+    ),
+    Mutant(
+        "storage-ignores-the-namespace",
+        15,
+        "SGLang #26747",
+        "pages that were read for one namespace enter the tree below another's",
+        "structure.children-inherit-their-namespace",
+        (Without("insert_host", guards=("the parent is of its namespace",)),),
+    ),
+    Mutant(
+        "split-forgets-the-namespace",
+        15,
+        "SGLang #26747",
+        "the new prefix of a split node is of no namespace, or of any",
+        "structure.children-inherit-their-namespace",
+        (Without("split", guards=("both are of one namespace",)),),
     ),
     # 12: a safety fix that refuses too much --------------------------------------------------------------------------
     Mutant(

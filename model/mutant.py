@@ -25,6 +25,7 @@ SHAPES = {
     12: "a safety fix that refuses too much",
     13: "two correct fixes collide",
     14: "the checker itself is wrong",
+    15: "identity differs between tiers",
 }
 """The recurring shapes of ownership bugs. Number 11 needs several ranks; the protocol knows of one,
 and ARCHITECTURE.md says how a group is reduced to that one.

@@ -37,11 +37,13 @@ from .vocabulary import (
     load_back,
     load_back_pending,
     loading,
+    of_its_namespace,
     prefetch,
     reads,
     relations,
     request,
     reserved,
+    same_namespace,
     storage_reads,
     storing,
     tracked_duplicate,
@@ -243,6 +245,13 @@ def one_direction_at_a_time(p: Setting, c: Component, n: Node, h: Held, g: Held)
 def filled_slots_are_reserved(p: Setting, h: Held) -> Formula:
     """Storage only fills slots that the prefetch still owns."""
     return filling(h).implies(reserved(h))
+
+
+@rule("safety", "SGLang #26747", per="component")
+def requests_stay_in_their_namespace(p: Setting, c: Component, n: Node, h: Held) -> Formula:
+    """A request, and what is loaded or prefetched for it, holds nodes of its own namespace only."""
+    works = any_of(*(phase(h) for phase in (request, loading, load_back, prefetch)))
+    return (works & (device_lock[c](n, h) | host_lock[c](n, h))).implies(of_its_namespace(n, h))
 
 
 # Visibility: nothing is read before its bytes arrived ---------------------------------------------------------------
@@ -509,6 +518,12 @@ def the_root_stays(p: Setting) -> Formula:
     """The root is in the tree and counts as resident, with its bytes, on both tiers; it has no auxiliary copies."""
     aux_copies = [family[c](ROOT) for family in (device, host) for c in p.aux]
     return all_of(live(ROOT), device_arrived[FULL](ROOT), host_arrived[FULL](ROOT), *(~copy for copy in aux_copies))
+
+
+@rule("structure", "SGLang #26747")
+def children_inherit_their_namespace(p: Setting, n: Node, m: Node) -> Formula:
+    """A path is of one namespace, from the root's child on."""
+    return ancestor(m, n).implies(same_namespace(m, n))
 
 
 @rule("structure", "SGLang #31902")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from .algebra import HOLDER, NODE, Relation
-from .vocabulary import Component, device, device_arrived, device_lock, host, host_arrived, host_lock
+from .vocabulary import BY_BIRTH, Component, device, device_arrived, device_lock, host, host_arrived, host_lock
 
 ROOT_NODE = 0
 """The root's node id."""
@@ -164,7 +164,7 @@ class State:
         for relation in self.relations:
             if relation.sorts == (NODE, HOLDER):
                 seen.update(self.pairs[relation.name].by_node)
-            elif relation.sorts == (NODE,):
+            elif relation.sorts == (NODE,) and relation not in BY_BIRTH:
                 seen |= self.marks[relation.name]
         return sorted(seen)
 
@@ -174,7 +174,7 @@ class State:
         for relation in self.relations:
             if relation.sorts == (NODE, HOLDER):
                 seen.update(self.pairs[relation.name].by_holder)
-            elif relation.sorts == (HOLDER,):
+            elif relation.sorts == (HOLDER,) and relation not in BY_BIRTH:
                 seen |= self.marks[relation.name]
         return sorted(seen)
 

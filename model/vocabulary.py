@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from .algebra import FALSE, HOLDER, NODE, Formula, Relation, Var, any_of, someone
+from .algebra import FALSE, HOLDER, NODE, ROOT, Formula, Relation, Var, any_of, same, someone
 
 Component = Literal["full", "swa", "mamba"]
 FULL: Component = "full"
@@ -86,9 +86,17 @@ prefetch = _holder("prefetch", "is a prefetch")
 storing = _holder("storing", "is a storage backup in flight")
 PHASES: tuple[Relation, ...] = (request, backup, loading, load_back, prefetch, storing)
 
+# Namespaces ---------------------------------------------------------------------------------------------------------
+watched = _node("watched", "is of the watched namespace")
+watched_by = _holder("watched_by", "works for the watched namespace")
+"""One namespace is watched, any one: what keeps it apart from all others keeps any two apart. Nodes and operations are
+of their namespace by birth: no action changes these two.
+"""
+BY_BIRTH: tuple[Relation, ...] = (watched, watched_by)
+
 _SHARED: tuple[Relation, ...] = (
     live, stored, tracked_duplicate, load_back_pending, write_through_pending, anchor, storage_reads, filling,
-    reserved, *PHASES,
+    reserved, *BY_BIRTH, *PHASES,
 )  # fmt: skip
 _PER_COMPONENT = (device, host, device_arrived, host_arrived, device_lock, host_lock, reads, writes)
 
@@ -119,6 +127,21 @@ def users_of(copy: Relation) -> tuple[Relation, ...]:
 def busy(holder: Var) -> Formula:
     """The holder is doing something."""
     return any_of(*(phase(holder) for phase in PHASES))
+
+
+def same_namespace(parent: Var, node: Var) -> Formula:
+    """The two nodes are of one namespace; the root is of every namespace."""
+    return same(parent, ROOT) | alike(watched(parent), watched(node))
+
+
+def of_its_namespace(node: Var, holder: Var) -> Formula:
+    """The operation works for the namespace that the node is of; the root is of every namespace."""
+    return same(node, ROOT) | alike(watched(node), watched_by(holder))
+
+
+def alike(left: Formula, right: Formula) -> Formula:
+    """Both or neither."""
+    return (left & right) | (~left & ~right)
 
 
 def held(node: Var, *held_relations: Relation) -> Formula:

@@ -43,6 +43,7 @@ from ..model.algebra import (
     Step,
     Var,
 )
+from ..model.vocabulary import BY_BIRTH
 
 NODE_SORT = z3.DeclareSort("Node")
 HOLDER_SORT = z3.DeclareSort("Holder")
@@ -90,12 +91,17 @@ def arbitrary_state(relations: tuple[Relation, ...]) -> State:
 
 
 def initial_state(relations: tuple[Relation, ...]) -> State:
-    """Nothing but the root, which counts as resident with its bytes on both tiers."""
+    """Nothing but the root, which counts as resident with its bytes on both tiers. Who will be of which namespace, once
+    born, is open.
+    """
+    arbitrary = arbitrary_state(BY_BIRTH).relations
     at_root = {"live", "device.full", "host.full", "device_arrived.full", "host_arrived.full"}
 
     def reading(relation: Relation) -> Reading:
         if relation.name in at_root:
             return lambda n: n == ROOT_TERM
+        if relation in BY_BIRTH:
+            return arbitrary[relation.name]
         return lambda *_: z3.BoolVal(False)
 
     return State({r.name: reading(r) for r in relations}, lambda upper, lower: upper == lower)

@@ -86,6 +86,7 @@ class Capabilities(msgspec.Struct, omit_defaults=True):
         capacity: slots of each pool, where known.
         actions: `act` steers single actions of the model.
         complete: an event shows every node that it changed.
+        namespaces: `match`, `insert` and `prefetch` take a `namespace`, a text.
     """
 
     operations: list[str] = []
@@ -94,6 +95,7 @@ class Capabilities(msgspec.Struct, omit_defaults=True):
     target: str = ""
     actions: bool = False
     complete: bool = True
+    namespaces: bool = False
 
 
 _WORDS = {

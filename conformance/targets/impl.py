@@ -103,6 +103,7 @@ class ImplTarget:
             },
             target=self.name,
             actions=stepped,
+            namespaces=True,
         )
         return Answer(True, {"target": self.name})
 
@@ -151,8 +152,8 @@ class ImplTarget:
         return told
 
     # Operations
-    def _match(self, cache: TieredCache, tokens: list[int]) -> dict[str, int]:
-        return cache.match(tokens)._asdict()
+    def _match(self, cache: TieredCache, tokens: list[int], namespace: str = "") -> dict[str, int]:
+        return cache.match(tokens, namespace=namespace)._asdict()
 
     def _lock(self, cache: TieredCache, node: int) -> dict[str, int]:
         return {"holder": cache.lock(node).id}
@@ -170,12 +171,21 @@ class ImplTarget:
         cache.forward(holder, wait=wait)
 
     def _insert(
-        self, cache: TieredCache, tokens: list[int], aux: dict[str, bool] | None = None, after: int | None = None
+        self,
+        cache: TieredCache,
+        tokens: list[int],
+        aux: dict[str, bool] | None = None,
+        after: int | None = None,
+        namespace: str = "",
     ) -> dict[str, int]:
         aux = aux or {}
         receipt = cache.core.receipt(after, "request") if after is not None else None
         kept = {name: bool(aux[name]) for name in ("swa", "mamba") if name in aux and name in cache.config.components}
-        return {"node": cache.insert(tokens, swa=kept.get("swa"), mamba=kept.get("mamba"), after=receipt)}
+        return {
+            "node": cache.insert(
+                tokens, swa=kept.get("swa"), mamba=kept.get("mamba"), after=receipt, namespace=namespace
+            )
+        }
 
     def _backup(self, cache: TieredCache, node: int) -> dict[str, int]:
         return {"holder": cache.backup(node).id}
@@ -198,8 +208,8 @@ class ImplTarget:
     def _reclaim(self, cache: TieredCache, pages: int) -> dict[str, int]:
         return {"freed": cache.reclaim(pages)}
 
-    def _prefetch(self, cache: TieredCache, tokens: list[int]) -> dict[str, int]:
-        return {"holder": cache.prefetch(tokens).id}
+    def _prefetch(self, cache: TieredCache, tokens: list[int], namespace: str = "") -> dict[str, int]:
+        return {"holder": cache.prefetch(tokens, namespace=namespace).id}
 
     def _finish_prefetch(self, cache: TieredCache, holder: int) -> dict[str, int | None]:
         if self._steering.steers(holder):
@@ -234,6 +244,7 @@ class ImplTarget:
 
     def _act(self, cache: TieredCache, action: str, args: dict[str, int]) -> dict[str, Any]:
         cache.core.storage_at_ack = False
+        cache.core.asked = cache.core.root
         return self._steering.act(action, args)
 
     def _read(self, cache: TieredCache, nodes: list[int]) -> dict[str, Any]:
@@ -251,7 +262,9 @@ def wrong_bytes(cache: TieredCache, nodes: Iterable[Node]) -> Iterable[str]:
         if node.parent is None:
             continue
         pages = core.pages(node)
-        hashes = chain(b"", b"".join(m.key for m in reversed(node.path())), core.stride)
+        *_, root = node.path()
+        name = next(seed for seed, other in core.roots.items() if other is root)
+        hashes = chain(name, b"".join(m.key for m in reversed(node.path())), core.stride)
         ids = identities(hashes)[-pages:]
         for tier, seats in (("device", node.device), ("host", node.host)):
             for c in core.components:

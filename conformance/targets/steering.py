@@ -316,7 +316,7 @@ class Steering:
                 store.put(k, page_as_bytes(page))
             side = StoreSide(store, keys, layers)
             copies.append(Copy(side, array("i", range(len(own))), core.pools.host[c], slots))
-        receipt = storage.begin_prefetch(core, anchor, key, anchor.end, reserved)
+        receipt = storage.begin_prefetch(core, anchor, core.root, key, anchor.end, reserved)
         receipt.ticket = core.engine.submit("prefetch", copies)
         core.in_flight["prefetch"].append(receipt)
         self._handed[receipt] = []

@@ -6,7 +6,6 @@ from ..algebra import below, no, someone
 from ..transaction import Transaction
 from ..vocabulary import (
     FULL,
-    WRITE_BACK,
     Component,
     device,
     host,
@@ -20,14 +19,19 @@ from .common import forget, host_slots_needed, unlocked
 from .setting import Inner, Setting, action
 
 
-@action(policies=(WRITE_BACK,))
+@action()
 def reclaim_duplicate(t: Transaction, p: Setting, node: Inner) -> None:
-    """The host copy of a node that is on the device as well is given up (SGLang #33777). The pin keeps a load-
-    back's source.
+    """The host copy of a node that is on the device as well is given up (SGLang #33777, #33862).
+
+    Under write_back the pin keeps a load-back's source. Under write_through it is no duplicate while it is read, and
+    backed-up nodes keep their backed-up parents.
     """
     t.expect(tracked_duplicate(node), "the node is tracked as a duplicate")
     t.expect(device[FULL](node) & host[FULL](node), "FULL is on both tiers")
-    t.require(~someone(load_back_pending, node), "not pinned", danger=someone(reads[FULL], node))
+    if p.write_back:
+        t.require(~someone(load_back_pending, node), "not pinned", danger=someone(reads[FULL], node))
+    else:
+        t.expect(no(below(node), host[FULL]), "nothing below is on the host")
     t.require(unlocked(host_lock, FULL, node), "no full host lock", danger=host_slots_needed(FULL, node))
     t.free(host[FULL], t.one(node))
     t.set(tracked_duplicate, t.one(node), False)

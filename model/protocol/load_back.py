@@ -20,6 +20,7 @@ from ..vocabulary import (
     load_back,
     load_back_pending,
     loading,
+    of_its_namespace,
     reads,
     tracked_duplicate,
 )
@@ -32,6 +33,7 @@ def begin_load_back(t: Transaction, p: Setting, node: Inner, boundary: Live, hol
     """A request wants what is on the host. Whatever it is going to use is locked before room is made for it
     (SGLang #27444, #27631).
     """
+    t.expect(of_its_namespace(node, holder), "the node is of the request's namespace")
     t.expect(ancestor(boundary, node), "the window ends on the path")
     t.grant(host_lock[FULL], t.one(node).where(lambda m: ~device[FULL](m)), holder)
     if SWA in p.components:

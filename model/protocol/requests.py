@@ -15,8 +15,10 @@ from ..vocabulary import (
     host_arrived,
     host_lock,
     load_back_pending,
+    of_its_namespace,
     reads,
     request,
+    same_namespace,
     storage_reads,
     stored,
     tracked_duplicate,
@@ -31,6 +33,7 @@ from .setting import Fresh, Holder, Idle, Inner, Live, Setting, action
 def insert_leaf(t: Transaction, p: Setting, parent: Live, leaf: Fresh) -> None:
     """Tokens that a request has computed become a new leaf."""
     t.expect(device[FULL](parent), "the parent is on the device")
+    t.expect(same_namespace(parent, leaf), "the parent is of its namespace")
     t.grow(leaf, parent)
     t.fill(device[FULL], t.one(leaf))
 
@@ -60,6 +63,7 @@ def split(t: Transaction, p: Setting, node: Inner, prefix: Fresh) -> None:
     The state of MAMBA belongs to the node's end and stays. Lost on a split, these were SGLang #16946, #27072,
     #38480, #38835.
     """
+    t.expect(same_namespace(node, prefix), "both are of one namespace")
     t.cut(node, prefix)
     for c in (FULL, SWA):
         if c in p.components:
@@ -71,7 +75,8 @@ def split(t: Transaction, p: Setting, node: Inner, prefix: Fresh) -> None:
 
 @action()
 def lock(t: Transaction, p: Setting, node: Live, boundary: Live, holder: Idle) -> None:
-    """A request locks what it is going to read: the path, its window, its state."""
+    """A request locks what it is going to read, in its own namespace: the path, its window, its state."""
+    t.expect(of_its_namespace(node, holder), "the node is of the request's namespace")
     t.expect(ancestor(boundary, node), "the window ends on the path")
     t.expect(device[FULL](node), "the node is on the device")
     lock_device(t, p, node, boundary, holder)

@@ -12,8 +12,10 @@ from ..vocabulary import (
     host,
     host_arrived,
     host_lock,
+    of_its_namespace,
     prefetch,
     reserved,
+    same_namespace,
     storage_reads,
     stored,
     storing,
@@ -26,6 +28,7 @@ from .setting import Fresh, Holder, Idle, Inner, Live, Setting, action
 @action()
 def begin_prefetch(t: Transaction, p: Setting, node: Live, holder: Idle) -> None:
     """A storage read starts into host slots that the prefetch reserves; its anchor must stay until it ends."""
+    t.expect(of_its_namespace(node, holder), "the anchor is of the request's namespace")
     t.expect(host_arrived[FULL](node), "the anchor's host copy has arrived")
     t.grant(host_lock[FULL], t.one(node), holder)
     t.grant(anchor, t.one(node), holder)
@@ -45,8 +48,12 @@ def complete_prefetch(t: Transaction, p: Setting, holder: Holder) -> None:
 def insert_host(t: Transaction, p: Setting, parent: Live, leaf: Fresh, holder: Holder) -> None:
     """Pages that were read become a host-only leaf. Under write_through only below a backed-up parent (SGLang
     #31902).
+
+    What was read for one namespace is no other's, whatever its tokens (SGLang #26747).
     """
     pages_are_there(t, holder)
+    t.expect(of_its_namespace(leaf, holder), "the pages were read for its namespace")
+    t.expect(same_namespace(parent, leaf), "the parent is of its namespace")
     if not p.write_back:
         t.expect(host[FULL](parent), "the parent is backed up")
     t.grow(leaf, parent)
@@ -57,6 +64,7 @@ def insert_host(t: Transaction, p: Setting, parent: Live, leaf: Fresh, holder: H
 def attach_host_aux(t: Transaction, p: Setting, c: Component, node: Inner, holder: Holder) -> None:
     """An auxiliary copy that was read is given to a node."""
     pages_are_there(t, holder)
+    t.expect(of_its_namespace(node, holder), "the pages were read for its namespace")
     t.expect(~host[c](node), f"{c} is not on the host")
     t.fill(host[c], t.one(node))
 

@@ -28,7 +28,7 @@ def test_a_mutant_is_killed_wherever_it_bites(identifier: str) -> None:
 
 def test_the_shapes_of_the_reports_are_covered() -> None:
     counts = Counter(m.shape for m in MUTANTS.values())
-    assert len(MUTANTS) == 72
+    assert len(MUTANTS) == 76
     assert set(SHAPES) - set(counts) == {11}
     assert all(m.report and "#" in m.report for m in MUTANTS.values())
 

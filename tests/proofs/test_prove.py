@@ -9,14 +9,14 @@ from pinproof.proofs.obligations import script, script_names
 from pinproof.proofs.prove import prove
 
 COUNTS = {
-    "write_back/full": 1971,
-    "write_back/full+swa": 3314,
-    "write_back/full+mamba": 3308,
-    "write_back/full+swa+mamba": 4911,
-    "write_through/full": 1848,
-    "write_through/full+swa": 3171,
-    "write_through/full+mamba": 3165,
-    "write_through/full+swa+mamba": 4758,
+    "write_back/full": 2033,
+    "write_back/full+swa": 3422,
+    "write_back/full+mamba": 3416,
+    "write_back/full+swa+mamba": 5075,
+    "write_through/full": 1965,
+    "write_through/full+swa": 3360,
+    "write_through/full+mamba": 3354,
+    "write_through/full+swa+mamba": 5029,
 }
 
 

@@ -39,7 +39,7 @@ def test_cvc5_refutes_a_faulty_protocol() -> None:
 def test_every_obligation_is_exported(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     done = export(tmp_path, ("write_through_selective",), (("full",),), progress=lambda *x: told.append(x))
-    assert done.obligations == 1848
+    assert done.obligations == 1965
     names = [f"write_through/full/{n}.smt2" for n in script_names(instance("write_through", ("full",)))]
     assert [str(f.relative_to(tmp_path)) for f in done.files] == names
     assert told[-1] == (len(names), len(names), "write_through/full/reset")

@@ -53,7 +53,33 @@ def test_nothing_is_pinned_under_write_through() -> None:
     host_only_chain(m, 1)
     run(m, ("begin_load_back", {"node": 1, "boundary": 1, "holder": 7}), ("commit_load_back", {"node": 1, "holder": 7}))
     assert "load_back_pending_id" not in (m.project(1) or {})
-    assert "reclaim_duplicate" not in m.instance.actions
+    # What is being read is no duplicate yet, so that nobody needs a pin to keep it.
+    assert m.step("reclaim_duplicate", {"node": 1}).verdict == "senseless"
+    run(m, ("ack_load_back", {"node": 1, "holder": 7}), ("reclaim_duplicate", {"node": 1}))
+    assert m.project(1) == {"full": "D"}
+
+
+def test_namespaces_do_not_meet() -> None:
+    """Node 1 and operation 7 are of the watched namespace, 2 and 8 of another; the root is everybody's."""
+    m = ReferenceMachine("write_back")
+    m.state.marks["watched"].update((1, 3))
+    m.state.marks["watched_by"].add(7)
+    run(m, ("insert_leaf", {"parent": 0, "leaf": 1}), ("insert_leaf", {"parent": 0, "leaf": 2}))
+    for node, holder, verdict in ((1, 8, "senseless"), (2, 7, "senseless"), (1, 7, "done"), (2, 8, "done")):
+        assert m.step("lock", {"node": node, "boundary": node, "holder": holder}).verdict == verdict
+    for action, args in (
+        ("insert_leaf", {"parent": 2, "leaf": 3}),
+        ("split", {"node": 2, "prefix": 3}),
+        ("insert_leaf", {"parent": 1, "leaf": 4}),
+    ):
+        assert "namespace" in m.step(action, args).guard.words
+    run(m, ("insert_leaf", {"parent": 1, "leaf": 3}), ("begin_prefetch", {"node": 0, "holder": 9}))
+    run(m, ("complete_prefetch", {"holder": 9}))
+    m.state.marks["watched"].add(5)
+    told = m.step("insert_host", {"parent": 0, "leaf": 5, "holder": 9})
+    assert told.guard.words == "the pages were read for its namespace"
+    run(m, ("insert_host", {"parent": 0, "leaf": 6, "holder": 9}))
+    assert list(m.violations()) == []
 
 
 @pytest.mark.parametrize("components", COMPONENT_SETS)
