@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -10,6 +11,7 @@ import typer
 from ..conformance.conform import ConformResult
 from ..conformance.conform import conform as run_conformance
 from ..conformance.covering import run_suite
+from ..conformance.dialects.checked import WAYS
 from ..model.errors import BadArgument
 from ..proofs.suite import read_suite
 from .options import ComponentsOption, Json, PolicyOption, Seed, TargetOption, component_sets, policies
@@ -141,6 +143,11 @@ def show(found: list[ConformResult]) -> None:
         out.print(f"{mark} {name:44} {r.steps:7,} steps {r.events:8,} events {r.steps_per_second:8,.0f} steps/s")
         for v in r.violations:
             out.print(f"  {v}", markup=False, style="red")
+        for what, times in r.known.items():
+            out.print(f"  [dim]known deviation[/] {times:6,}x  {what}")
+        if r.checked:
+            ways = Counter(r.checked.values())
+            out.print(f"  properties: {', '.join(f'{ways[how]} {how}' for how in WAYS if ways[how])}")
         for what in r.missing:
             out.print(f"  [yellow]never happened:[/] {what}")
         if r.violations:

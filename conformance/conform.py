@@ -12,7 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from ..model.vocabulary import Component, Policy
+from .campaign import Found, campaign
 from .checker import After
+from .dialects import dialect_of
+from .dialects.checked import How, how_checked
 from .driver import Driver, small
 from .events import Event
 from .registry import open_target
@@ -21,7 +24,7 @@ from .session import Session
 from .shrink import shrink
 from .situation import Operation
 from .steered import SteeredDriver
-from .targets.base import Configuration, Target
+from .targets.base import Configuration, Target, fields_seen
 from .violation import Violation
 from .workload import Workload, open_workload
 
@@ -44,6 +47,9 @@ class ConformResult:
         scenario: the shortest run that shows the same, if something was found; it may have been written to `promoted`.
         reproduce: the command that does it again.
         missing: what a workload was to bring about and did not.
+        known: how often each known deviation of the target was seen (specs/deviations).
+        checked: by id, how each property could be checked on this target; only of targets that speak a dialect.
+        findings: a shortest run for each distinct violation, where many lives were lived.
     """
 
     verdict: Verdict
@@ -62,6 +68,9 @@ class ConformResult:
     promoted: Path | None = None
     reproduce: str = ""
     missing: tuple[str, ...] = ()
+    known: dict[str, int] = field(default_factory=dict)
+    checked: dict[str, How] = field(default_factory=dict)
+    findings: tuple[Found, ...] = ()
 
     @property
     def steps_per_second(self) -> float:
@@ -77,6 +86,7 @@ class ConformResult:
             "coverage": self.coverage, "missing": list(self.missing),
             "trace": None if self.trace is None else str(self.trace),
             "scenario": None if self.promoted is None else str(self.promoted), "reproduce": self.reproduce,
+            "known": self.known, "checked": self.checked,
         }  # fmt: skip
 
 
@@ -124,11 +134,14 @@ def conform(
     opened = open_target(target)
     try:
         work = open_workload(workload, policy, components, seed, scale) if workload is not None else None
+        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions, storage)
+        plain = not (workload or suite or trace or configuration or single_actions or storage)
+        if plain and dialect_of(opened.name) is not None:
+            return _lives(opened, policy, components, steps, seed, reproduce, progress, promote, shortest)
         chosen = configuration or (work.configuration if work is not None else small(policy, components, seed))
         if storage is not None:
             place = storage / f"{policy}-{'+'.join(components)}-{chosen.page_size}"
             chosen = msgspec.structs.replace(chosen, storage=str(place))
-        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions, storage)
         coverage: Counter[str] = Counter()
         listen = _listener(coverage, work)
         session = Session(
@@ -153,6 +166,30 @@ def conform(
         )  # fmt: skip
     finally:
         opened.close()
+
+
+def _lives(
+    opened: Target, policy: Policy, components: tuple[Component, ...], steps: int, seed: int, reproduce: str,
+    progress: Progress | None, promote: Path | None, shortest: bool,
+) -> ConformResult:  # fmt: skip
+    """A release that is known to deviate: many short lives, so that one thing does not hide another."""
+    coverage: Counter[str] = Counter()
+    done = campaign(
+        opened, policy, components, steps, seed,
+        listen=_listener(coverage, None), progress=progress, shorten=shortest,
+    )  # fmt: skip
+    first = next((f.scenario for f in done.found.values() if f.scenario is not None), None)
+    if promote is not None and first is not None:
+        write(first, promote)
+    dialect = dialect_of(opened.name)
+    assert dialect is not None
+    sees = fields_seen(opened.capabilities.sees)
+    return ConformResult(
+        "violated" if done.violations else "holds", opened.name, policy, components, done.steps, done.events,
+        done.seconds, done.violations, seed, None, dict(sorted(coverage.items())), None, first,
+        promote if first is not None else None, reproduce, (), dict(sorted(done.known.items())),
+        how_checked(dialect.instance(policy, components), sees), tuple(done.found.values()),
+    )  # fmt: skip
 
 
 def _listener(coverage: Counter[str], work: Workload | None) -> Callable[[Event], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,11 @@ class Session:
         read: read the bytes of copies back when they have arrived.
         renaming: single actions are asked for with the ids of another run, whose log they come from.
         listen: called with every event.
+        known: names the known deviation that a violation is; those are counted, and followed.
 
     Attributes:
         done: operations performed.
+        known: how often each known deviation was seen.
         violations: what was found, in order.
         log: every operation performed, for replay and shrinking, if it is kept.
         last: the answer to the last operation.
@@ -76,6 +79,7 @@ class Session:
         renaming: bool = False,
         reproduce: str = "",
         listen: Callable[[Event], None] | None = None,
+        known: Callable[[Violation], str | None] | None = None,
     ) -> None:
         self.target = target
         self.configuration = configuration
@@ -84,12 +88,16 @@ class Session:
         self.violations: list[Violation] = []
         self.log: list[Operation] = []
         self.last: Answer | None = None
+        self.known: Counter[str] = Counter()
+        self.ignores = known
+        self._crashed = False
         self._keep_log = keep_log
         self._audit_every = audit_every
         self._listen = listen
         answer = target.configure(configuration)
         self.header: Header = header_of(target, configuration, seed=seed, reproduce=reproduce)
-        self.checker = Checker.of(self.header, after=after, complete=target.capabilities.complete)
+        follow: After = "resync" if known is not None else after
+        self.checker = Checker.of(self.header, after=follow, complete=target.capabilities.complete)
         self.situation = Situation(self.checker.machine)
         self.operations = set(target.capabilities.operations)
         self._reads = read and "read" in self.operations
@@ -102,11 +110,7 @@ class Session:
     @property
     def over(self) -> bool:
         """Nothing more is to be asked: the target ended, or something was found and that is enough."""
-        return (
-            self.checker.lost
-            or (self._stop and bool(self.violations))
-            or any(v.kind == "crash" for v in self.violations)
-        )
+        return self.checker.lost or self._crashed or (self._stop and bool(self.violations))
 
     def perform(self, asked: Operation) -> Answer | None:
         """One operation, with its picks answered; None if there was nothing to pick from."""
@@ -125,6 +129,7 @@ class Session:
         arrived = self._absorb(answer)
         if answer.error is not None:
             self._judge_error(asked.name, args, answer)
+        self._set_known_apart()
         if self.over:
             return answer
         if arrived and self._reads:
@@ -132,6 +137,19 @@ class Session:
         if self._audit_every and not self.done % self._audit_every:
             self.audit()
         return answer
+
+    def _set_known_apart(self) -> None:
+        """Known deviations are counted; only what is not known is held against the target."""
+        if self.ignores is None or not self.violations:
+            return
+        rest = []
+        for violation in self.violations:
+            name = self.ignores(violation)
+            if name is None:
+                rest.append(violation)
+            else:
+                self.known[name] += 1
+        self.violations = rest
 
     def _act(self, action: str, args: dict[str, int]) -> Answer:
         """One action of the model. It is logged with the ids that the target chose, if it was taken at all."""
@@ -196,6 +214,7 @@ class Session:
 
     def _crash(self, answer: Answer, name: str) -> None:
         assert answer.error is not None
+        self._crashed = True
         words = f"{name}: {answer.error.type}: {answer.error.message}"
         self.violations.append(Violation("crash", self.events - 1, "target/crash", words))
 
@@ -207,6 +226,7 @@ class Session:
         """The target looks at all it has."""
         if "audit" in self.operations:
             self._problems(self.target.op("audit"), "target/audit")
+            self._set_known_apart()
 
     def _problems(self, answer: Answer, rule: str) -> None:
         self._absorb(answer)

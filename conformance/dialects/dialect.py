@@ -32,9 +32,9 @@ class Difference:
 
     def applies(self, version: str) -> bool:
         """Whether the release does so."""
-        found = _number(version)
-        return (self.since is None or _number(self.since) <= found) and (
-            self.until is None or found <= _number(self.until)
+        found = release_number(version)
+        return (self.since is None or release_number(self.since) <= found) and (
+            self.until is None or found <= release_number(self.until)
         )
 
 
@@ -64,5 +64,6 @@ class Dialect:
         return replace(plain, actions=actions)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def release_number(version: str) -> tuple[int, ...]:
+    """A version as numbers that compare."""
     return tuple(int(part) for part in version.split("."))

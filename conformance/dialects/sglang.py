@@ -82,7 +82,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "prefetch-refills-full",
         "Under write_through a prefetch that meets a node with FULL on the device alone gives it a host copy.",
         "The pages were read from storage for these tokens, and the node had none.",
-        since="0.5.23",
+        since="0.5.22",
         habits={"refills_full": True},
     ),
     Difference(

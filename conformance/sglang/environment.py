@@ -79,11 +79,21 @@ class Environment:
         return ("python", "rust") if has_rust(self.version) else ("python",)
 
     def command(self, core: str) -> list[str]:
-        """The command line of a worker for `core` (``python`` or ``rust``)."""
+        """The command line of a worker for `core`: ``python``, ``rust``; ``+NAME`` adds a patch (`loader.PATCHES`)."""
+        core, _, patch = core.partition("+")
         if core not in self.cores:
             raise EnvironmentProblem(f"sglang {self.version} has no {core!r} core, only {', '.join(self.cores)}")
         worker = Path(__file__).with_name("worker.py")
-        return [str(self.python), "-u", str(worker), "--source", str(self.source), "--core", core]
+        return [
+            str(self.python),
+            "-u",
+            str(worker),
+            "--source",
+            str(self.source),
+            "--core",
+            core,
+            *(["--patch", patch] if patch else []),
+        ]
 
 
 def has_rust(version: str) -> bool:

@@ -272,6 +272,27 @@ def build(
     return core
 
 
+def pins_under_every_policy(tree: Any) -> None:
+    """The text before SGLang #34519: load-backs pin their sources under write_through too."""
+    for name in ("commit_load_back", "finish_load_back"):
+        setattr(tree, name, _as_write_back(tree, getattr(tree, name)))
+
+
+def _as_write_back(tree: Any, method: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        really, tree.is_write_back = tree.is_write_back, True
+        try:
+            return method(*args, **kwargs)
+        finally:
+            tree.is_write_back = really
+
+    return call
+
+
+PATCHES = {"pins-under-every-policy": pins_under_every_policy}
+"""Older text to put in place of a release's own: what a fix had mended."""
+
+
 def _page_hashes(node: Any, page_size: int) -> list[str]:
     """A chained hash for each page of a node, in place of the core's own, which would compile a C++ extension.
 

@@ -166,7 +166,8 @@ class Requests(Base):
         parts = [(above, "full") for above in lock.node.path()]
         if "swa" in self.components and not lock.released:
             parts += [(above, "swa") for above in self._window_read(lock)]
-        if "mamba" in self.components and "mamba" in lock.node.device and not lock.released:
+        guarded = self.counts_tombstones or any(name == "mamba" and slots for name, slots in lock.slots)
+        if guarded and "mamba" in lock.node.device and not lock.released:
             parts.append((lock.node, "mamba"))
         for node, name in parts:
             pool, slots = self.pools["device", name], node.device.get(name, [])

@@ -29,8 +29,8 @@ POLICIES = ("write_back", "write_through", "write_through_selective")
 class Worker:
     """Answers requests; holds the controller of the configured core."""
 
-    def __init__(self, source: str, kind: str) -> None:
-        self.source, self.kind = source, kind
+    def __init__(self, source: str, kind: str, patch: str | None = None) -> None:
+        self.source, self.kind, self.patch = source, kind, patch
         self.version = os.path.basename(source.rstrip("/")).removeprefix("sglang-")
         self.controller: Any = None
 
@@ -85,6 +85,8 @@ class Worker:
             self.kind, self.version, tuple(components), page_size, window, policy, threshold,
             storage=True, states_per_path=int(options.get("states_per_path", -1)),
         )  # fmt: skip
+        if self.patch is not None:
+            loader.PATCHES[self.patch](core.tree)
         self.controller = Controller(core, policy, device_pages, host_pages, options)
         capabilities = {
             "target": f"sglang:{self.version}:{self.kind}",
@@ -108,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--source", required=True)
     parser.add_argument("--core", choices=("python", "rust"), default="python")
+    parser.add_argument("--patch", choices=tuple(loader.PATCHES))
     options = parser.parse_args()
     protocol = os.fdopen(os.dup(1), "wb", buffering=1 << 16)
     os.dup2(2, 1)
@@ -117,7 +120,7 @@ def main() -> None:
     loader.open_release(options.source)
     import orjson  # type: ignore[import-not-found, unused-ignore]
 
-    worker = Worker(options.source, options.core)
+    worker = Worker(options.source, options.core, options.patch)
     for line in sys.stdin.buffer:
         if not line.strip():
             continue

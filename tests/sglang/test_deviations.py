@@ -1,0 +1,151 @@
+"""Known deviations of releases: each shows where it is said to be and nowhere else, and a run finds nothing besides."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pinproof.conformance.campaign import campaign, names
+from pinproof.conformance.conform import conform
+from pinproof.conformance.deviations import Deviation, deviations_of, shipped, shows, stale
+from pinproof.conformance.driver import Driver, small
+from pinproof.conformance.registry import open_target
+from pinproof.conformance.session import Session
+from pinproof.conformance.sglang import environment
+from pinproof.conformance.targets.base import Target
+
+from .conftest import OURS
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "findings"
+CORES = [
+    (version, core)
+    for version in environment.RELEASES
+    for core in ("python", "rust")
+    if core == "python" or environment.has_rust(version)
+]
+PINNED = ("load_back_pending_id", "duplicate")
+FOUND = [(version, core) for version, core in CORES if version in OURS]
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[dict[str, Target]]:
+    """Targets by name: their processes are started once."""
+    found: dict[str, Target] = {}
+    yield found
+    for each in found.values():
+        each.close()
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest, opened: dict[str, Target]) -> Target:
+    version, core = request.param
+    try:
+        (environment.install if version in OURS else environment.find)(version)
+    except environment.EnvironmentProblem as problem:
+        pytest.skip(f"sglang {version}: {problem}")
+    name = f"sglang:{version}:{core}"
+    if name not in opened:
+        opened[name] = open_target(name)
+    return opened[name]
+
+
+@pytest.mark.parametrize("target", FOUND, indirect=True, ids=":".join)
+def test_each_shows_where_it_is_said_to_be(target: Target) -> None:
+    wrong = {}
+    for each in shipped():
+        policy, components = each.policies[0], tuple(each.components[0].split("+"))
+        said = each.applies(target.name, policy, components)
+        if shows(target, each, policy, components) is not said:  # type: ignore[arg-type]
+            wrong[each.id] = "is not there" if said else "is there"
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("target", [("0.5.23", "python")], indirect=True)
+def test_one_that_no_longer_occurs_fails_the_run(target: Target) -> None:
+    gone = next(each for each in shipped() if each.id == "split-drops-the-full-host-lock")
+    assert [v.rule for v in stale(target, [gone], "write_back", ("full",))] == [f"deviation/{gone.id}"]
+    there = next(each for each in shipped() if each.id == "safe-overlap-is-refused")
+    assert stale(target, [there], "write_back", ("full", "swa")) == []
+
+
+@pytest.mark.parametrize("target", FOUND, indirect=True, ids=":".join)
+@pytest.mark.parametrize("policy", ["write_back", "write_through"])
+def test_a_run_finds_what_is_known_and_nothing_else(target: Target, policy: Any) -> None:
+    seen: set[str] = set()
+    for components in (("full",), ("full", "swa"), ("full", "mamba")):
+        found = campaign(target, policy, components, 600, 1, shorten=False)  # type: ignore[arg-type]
+        assert found.violations == [], [str(v) for v in found.violations]
+        seen |= set(found.known)
+    pinned = target.name.startswith("sglang:0.5.18")
+    if policy == "write_back":
+        assert ("auxiliary-sources-are-pinned" if pinned else "safe-overlap-is-refused") in seen
+    else:
+        assert seen <= {"split-drops-the-full-host-lock", "split-drops-the-swa-host-lock"}
+
+
+@pytest.mark.parametrize("target", [("0.5.18", "python+pins-under-every-policy")], indirect=True)
+def test_the_older_text_pins_under_write_through_as_well(target: Target) -> None:
+    """SGLang #34519, whose fix is in 0.5.18, undone by a patch at run time: first the pins, then the assertion."""
+    found = campaign(target, "write_through", ("full", "swa"), 400, 1, shorten=False)
+    assert "commit_load_back/load_back_pending_id" in {v.rule for v in found.violations}
+    known = deviations_of(target.name, "write_through", ("full", "swa"))
+    said: set[str] = set()
+    for seed in range(30):
+        chosen = small("write_through", ("full", "swa"), seed)
+        life = Session(target, chosen, known=lambda v: names(known, v) or ("pin" if str(v.field) in PINNED else None))
+        driver = Driver(chosen, seed, life.operations)
+        said |= {v.words for v in life.run((driver.next(life.situation) for _ in range(300)), finish=False)}
+        if any("pinned by load-back" in words for words in said):
+            return
+    pytest.fail(f"the assertion never fired: {said}")
+
+
+@pytest.mark.parametrize("target", [("0.5.23", "rust")], indirect=True)
+def test_a_report_says_what_could_not_be_seen(target: Target) -> None:
+    found = conform(target, "write_back", ("full", "swa"), 50, 1, shortest=False)
+    assert found.checked["accounting.one-pin-per-node"] == "not at all"
+    assert found.checked["safety.full-source-is-pinned"] == "implied"
+    assert found.checked["safety.load-back-source-stays.full"] == "observed"
+
+
+@pytest.mark.parametrize("each", shipped(), ids=lambda each: each.id)
+def test_each_has_a_page_and_a_script(each: Deviation) -> None:
+    page = (PAGES / f"{each.finding}.md").read_text()
+    assert each.words in page
+    assert f"{each.finding}.py" in page
+    for command in ("pinproof", "import pinproof"):
+        assert command not in (PAGES / f"{each.finding}.py").read_text()
+
+
+@pytest.mark.parametrize("each", shipped(), ids=lambda each: each.id)
+def test_the_script_shows_it_on_sglang_alone(each: Deviation) -> None:
+    ran = 0
+    for version, core in CORES:
+        try:
+            found = (environment.install if version in OURS else environment.find)(version)
+        except environment.EnvironmentProblem:
+            continue
+        if version not in (*OURS, each.until, each.since):
+            continue
+        script = [str(found.python), str(PAGES / f"{each.finding}.py"), str(found.source), core]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+        policy, components = each.policies[0], each.components[0].split("+")
+        said = each.applies(f"sglang:{version}:{core}", policy, components)
+        assert done.returncode == (0 if said else 3), f"{version} {core}: {done.stdout}{done.stderr[-400:]}"
+        ran += 1
+    if not ran:
+        pytest.skip("no release of sglang is to be had here")
+
+
+def test_deviations_are_looked_up_by_release_core_policy_and_components() -> None:
+    def ids(*args: Any) -> list[str]:
+        return [each.id for each in deviations_of(*args)]
+
+    assert ids("sglang:0.5.23:rust", "write_back", ("full", "swa")) == ["safe-overlap-is-refused"]
+    assert ids("sglang:0.5.23", "write_through", ("full", "swa")) == []
+    assert ids("impl", "write_back", ("full",)) == []
+    assert "split-drops-the-full-host-lock" in ids("sglang:0.5.21:python", "write_through", ("full",))
