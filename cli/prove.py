@@ -9,12 +9,12 @@ import typer
 
 from ..model.instance import instance
 from ..proofs.counterexample import Counterexample, find
-from ..proofs.drawing import draw
 from ..proofs.prove import Report
 from ..proofs.prove import prove as run_proof
 from ..proofs.recheck import RecheckReport
 from ..proofs.recheck import recheck as run_recheck
 from ..proofs.smtlib import export as write_smtlib
+from ..view.example import counterexample
 from .options import ComponentsOption, Json, PolicyOption, component_sets, policies
 from .report import Verdict, finish, out, progress, verdict_line, worst
 
@@ -101,9 +101,8 @@ def show(report: Report, again: RecheckReport | None, export: Path | None, files
     failed = report.with_verdict("failed")
     for result in failed[:SHOWN]:
         example = example_of(result.id)
-        out.print(f"\n[red]{result.id}[/]")
-        if example is not None:
-            out.print(draw(example), markup=False)
+        out.print()
+        out.print(counterexample(example) if example is not None else result.id)
     for result in failed[SHOWN:]:
         out.print(f"[red]{result.id}[/]")
     if export is not None:

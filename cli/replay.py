@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,8 @@ import typer
 
 from ..conformance.replay import ReplayResult
 from ..conformance.replay import replay as run_replay
-from ..conformance.scenario import shipped
+from ..conformance.scenario import load, shipped
+from ..view.reports import from_scenario
 from ..view.sources import open_source
 from .options import Json
 from .report import finish, out, verdict_line
@@ -24,7 +26,9 @@ def register(app: typer.Typer) -> None:
 def replay(
     scenario: Annotated[str | None, typer.Argument(help="A name or a file; the names if left out.")] = None,
     target: Annotated[str, typer.Option("--target", help="model, or a target (see `pinproof targets`).")] = "model",
-    trace: Annotated[Path | None, typer.Option(help="Write the events of the last run here.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the events of the first run that goes wrong, or of the last.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Replay a scenario under every policy and component set it names, and compare with what it expects.
@@ -34,8 +38,10 @@ def replay(
     if scenario is None:
         names = [file.name.removesuffix(".toml") for file in shipped()]
         finish({"verdict": "holds", "scenarios": names}, as_json=json, show=lambda: out.print("\n".join(names)))
-    found = run_replay(scenario, target, trace=trace)
-    finish(as_json(found), as_json=json, show=lambda: show(found, trace))
+    with tempfile.TemporaryDirectory(prefix="pinproof-") as scratch:
+        events = trace or Path(scratch) / "events.ndjson"
+        found = run_replay(scenario, target, trace=events)
+        finish(as_json(found), as_json=json, show=lambda: show(found, scenario, events))
 
 
 def as_json(found: ReplayResult) -> dict[str, Any]:
@@ -58,12 +64,12 @@ def as_json(found: ReplayResult) -> dict[str, Any]:
     }
 
 
-def show(found: ReplayResult, trace: Path | None) -> None:
-    """The screen: a line a run, and what went otherwise than the scenario says."""
+def show(found: ReplayResult, scenario: str, events: Path) -> None:
+    """The screen: a line a run, what went otherwise than the scenario says, and the trees around it."""
     for run in found.runs:
         out.print(f"{run.verdict:8} {run.policy}/{'+'.join(run.components)}  {run.steps} steps  {run.reason}".rstrip())
         for v in run.violations:
             out.print(f"  {v}", markup=False, style="red")
-    if found.violations and trace is not None:
-        draw(open_source(trace))
+    if found.violations:
+        draw(open_source(events) if events.exists() else from_scenario(load(scenario)))
     verdict_line(found.verdict, f"{found.scenario} on {found.target}")

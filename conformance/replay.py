@@ -69,7 +69,7 @@ def replay(
     Args:
         scenario: the scenario, its file, or the name of one that comes with the package.
         target: "model", a target's name, or a target.
-        trace: write the events of the last run here.
+        trace: write the events of the first run that goes wrong here, or of the last.
 
     Raises:
         BadScenario, UnknownTarget, TargetUnavailable.
@@ -84,7 +84,8 @@ def replay(
             if opened is None:
                 runs.append(_on_model(what, chosen, components))
             else:
-                runs.append(replay_on_target(what, opened, chosen, components, trace))
+                wrong = any(run.violations for run in runs)
+                runs.append(replay_on_target(what, opened, chosen, components, None if wrong else trace))
     finally:
         if opened is not None:
             opened.close()

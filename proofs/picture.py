@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..model.algebra import Relation
+from ..model.errors import BadArgument
 from ..model.state import State
 
 
@@ -16,12 +18,28 @@ class Picture:
     parents: dict[int, int]
     facts: dict[str, list[list[int]]]
 
-    def state(self, relations: Sequence[Relation]) -> State:
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Picture:
+        """A picture that was written as JSON.
+
+        Raises:
+            BadArgument: its nodes are no tree.
+        """
+        parents = {int(node): int(parent) for node, parent in data["parents"].items()}
+        for node in parents:
+            above, steps = node, 0
+            while above in parents and steps <= len(parents):
+                above, steps = parents[above], steps + 1
+            if above:
+                raise BadArgument(f"node {node} of the picture has no way up to the root")
+        return cls(parents, {str(name): [list(row) for row in rows] for name, rows in data["facts"].items()})
+
+    def state(self, relations: Iterable[Relation]) -> State:
         """The same as a state that the reference machine can go on from."""
         state = State(relations)
         for node in sorted(self.parents, key=self._depth):
             state.grow(node, self.parents[node])
-        for relation in relations:
+        for relation in state.relations:
             rows = self.facts.get(relation.name, [])
             if relation.name in state.pairs:
                 for node, holder in rows:

@@ -16,9 +16,10 @@ from ..model.machine import ReferenceMachine
 from ..model.mutants import mutant as mutant_of
 from ..model.state import ROOT_NODE, State
 from ..model.vocabulary import Component, Policy, relations
+from ..proofs.picture import Picture
 from .formula import text
 from .judge import Judge, Replay, Violation
-from .source import Source, seen, setting, state_of, tree_of
+from .source import Source, seen, setting, tree_of
 from .why import Fact, Why
 from .words import BEGINS, split_name
 
@@ -111,11 +112,11 @@ def from_counterexample(data: Mapping[str, Any]) -> Source:
     """A counterexample to induction: one step, from a state that need not be reachable."""
     obligation = str(data.get("obligation", ""))
     policy, components = setting(data, obligation)
-    start = state_of(data["before"], components)
+    start = Picture.read(data["before"]).state(relations(components))
     nodes = set(start.marks["live"])
     post: dict[int, NodeState | None] = {}
     if data.get("after"):
-        after = state_of(data["after"], components)
+        after = Picture.read(data["after"]).state(relations(components))
         post = {n: seen(after, n, components) for n in sorted(nodes | after.marks["live"])}
     subject, action = str(data.get("subject", "")), str(data.get("action") or "start")
     kinds = {"consecution": "property", "initiation": "property", "necessity": "false conflict"}
@@ -228,12 +229,11 @@ def _protocol(policy: Policy, components: tuple[Component, ...], mutant: object)
 
 
 def _itf_state(data: Mapping[str, Any], components: tuple[Component, ...]) -> State:
-    facts: dict[str, list[list[int]]] = {}
-    for relation in relations(components):
-        members = data.get(relation.name, {}).get("#set", [])
-        facts[relation.name] = [m["#tup"] if isinstance(m, dict) else [m] for m in members]
-    parents = {str(n): p for n, p in data.get("parent", {}).get("#map", [])}
-    return state_of({"parents": parents, "facts": facts}, components)
+    known = relations(components)
+    sets = {r.name: data.get(r.name, {}).get("#set", []) for r in known}
+    facts = {name: [m["#tup"] if isinstance(m, dict) else [m] for m in members] for name, members in sets.items()}
+    parents = dict(data.get("parent", {}).get("#map", []))
+    return Picture.read({"parents": parents, "facts": facts}).state(known)
 
 
 def _window(machine: ReferenceMachine, name: str, args: Mapping[str, int]) -> dict[str, int]:

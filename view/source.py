@@ -11,7 +11,7 @@ import msgspec
 from ..conformance.events import Event, NodeState
 from ..model.errors import BadArgument
 from ..model.state import State, project
-from ..model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy, relations
+from ..model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy
 from .judge import Replay, Violation
 from .story import Story
 from .teller import Teller
@@ -68,22 +68,6 @@ def setting(data: Mapping[str, Any], where: str) -> tuple[Policy, tuple[Componen
     return policy, components
 
 
-def state_of(picture: Mapping[str, Any], components: tuple[Component, ...]) -> State:
-    """A state from `{"parents": {node: parent}, "facts": {relation: rows}}`."""
-    state = State(relations(components))
-    parents = {int(n): int(p) for n, p in picture["parents"].items()}
-    for node in sorted(parents, key=lambda n: _depth(parents, n)):
-        state.grow(node, parents[node])
-    for relation in state.relations:
-        rows = picture["facts"].get(relation.name, [])
-        if relation.name in state.pairs:
-            for node, holder in rows:
-                state.pairs[relation.name].add(node, holder)
-        else:
-            state.marks[relation.name] = {row[0] for row in rows}
-    return state
-
-
 def seen(state: State, node: int, components: tuple[Component, ...]) -> NodeState | None:
     """What an observer sees of a node of the model."""
     projection = project(state, node, components)
@@ -94,10 +78,3 @@ def tree_of(state: State, components: tuple[Component, ...]) -> Tree:
     """The visible tree of a state."""
     nodes = sorted(state.marks["live"])
     return {n: flatten(seen(state, n, components), state.parent.get(n)) for n in nodes}
-
-
-def _depth(parents: Mapping[int, int], node: int) -> int:
-    depth = 0
-    while node in parents and depth <= len(parents):
-        node, depth = parents[node], depth + 1
-    return depth

@@ -6,16 +6,15 @@ them is taken for markup. Colours are rich's to give or withhold: none when not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..model.state import ROOT_NODE, State
-from ..model.vocabulary import COMPONENTS, Component
+from ..model.state import ROOT_NODE
+from ..model.vocabulary import COMPONENTS
 from .judge import Violation
-from .source import tree_of
 from .story import Step
 from .tree import Flat, Tree, difference
 from .words import shorten
@@ -25,26 +24,29 @@ NEARBY = 24
 
 
 def side_by_side(
-    before: Tree, after: Tree, *, titles: tuple[str, str] = ("before", "after"), widest: int = NEARBY
+    before: Tree,
+    after: Tree,
+    *,
+    titles: tuple[str, str] = ("before", "after"),
+    widest: int = NEARBY,
+    more: Sequence[tuple[Text, Text]] = (),
 ) -> RenderableType:
     """Two trees next to each other. What differs is bold, on the left as it was, on the right as it is.
 
     A mark says so without colour too: `-` for what is no more, `+` for what is new, `~` for what is different.
+
+    Args:
+        widest: how many nodes a tree may have that is shown whole.
+        more: rows below the trees.
     """
     shown = _worth_showing(before, after, widest)
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style="dim", show_header=True)
     for title in titles:
         table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
-    rows = list(_rows(before, after, shown))
-    for left, right in rows:
+    for left, right in (*_rows(before, after, shown), *more):
         table.add_row(left, right)
     hidden = len({*before, *after}) - len(shown)
     return Group(table, Text(f"… and {hidden:,} nodes that are the same", style="dim")) if hidden > 0 else table
-
-
-def states(before: State, after: State, components: tuple[Component, ...]) -> RenderableType:
-    """The same for two states of the reference machine."""
-    return side_by_side(tree_of(before, components), tree_of(after, components))
 
 
 def breach(violation: Violation, step: Step | None = None) -> RenderableType:
@@ -65,9 +67,13 @@ def breach(violation: Violation, step: Step | None = None) -> RenderableType:
         rows.append(("", f"… and {len(violation.differences) - 12} more"))
     if violation.source:
         rows.append(("from", violation.source))
+    return Group(*lines, *labelled(rows))
+
+
+def labelled(rows: Sequence[tuple[str, str]]) -> Iterator[Text]:
+    """A line a row: what it is, and the words."""
     for name, words in rows:
-        lines.append(Text(f"  {name:8}", style="dim").append(shorten(_one_line(words), 400), style="not dim"))
-    return Group(*lines)
+        yield Text(f"  {name:8}", style="dim").append(shorten(_one_line(words), 400), style="not dim")
 
 
 def _worth_showing(before: Tree, after: Tree, widest: int) -> set[int]:

@@ -118,6 +118,20 @@ def test_replay(run: Run) -> None:
         assert (code, told["verdict"]) == (0, "holds")
 
 
+def test_replay_draws_both_trees_where_it_goes_wrong(run: Run, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    grow = '[[step]]\naction = "insert_leaf"\nargs = { parent = "root", leaf = "X" }\n'
+    lock = '[[step]]\naction = "lock"\nargs = { node = "X", boundary = "X", holder = "r" }\n'
+    drop = '[[step]]\naction = "delete_leaf"\nargs = { node = "X" }\n'
+    head = 'name = "broken"\nwords = "w"\nsource = "s"\npolicies = ["write_back"]\ncomponents = ["full"]\n'
+    broken.write_text(head + grow + lock + drop)
+    code, shown, _ = run("replay", broken)
+    assert code == 1
+    assert "before                      after" in shown
+    assert "1  full D  locks D1" in shown
+    assert "\x1b" not in shown
+
+
 def test_targets(run: Run) -> None:
     code, told = run.json("targets")
     assert code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 
 import pytest
@@ -11,9 +12,10 @@ from pinproof.model.instance import instance
 from pinproof.model.machine import ReferenceMachine
 from pinproof.model.mutants import MUTANTS, SHAPES
 from pinproof.model.protocol import Setting
-from pinproof.proofs.counterexample import find, is_reached
-from pinproof.proofs.drawing import draw
+from pinproof.proofs.counterexample import Counterexample, find, is_reached
 from pinproof.proofs.mutation import MutationReport, Trial, run_mutants, try_mutant
+from pinproof.view.example import counterexample
+from rich.console import Console
 
 ONE_OF_EACH_SHAPE = {m.shape: m.id for m in MUTANTS.values()}
 
@@ -83,9 +85,16 @@ def test_a_refutation_is_real(shape: int) -> None:
         case _:
             assert outcome
     assert example.false
-    picture = draw(example)
-    assert picture.startswith(f"{failed}\nbefore\n")
-    assert f"\naction  {example.action}(" in picture
+    picture = drawn(example)
+    assert picture[0] == failed
+    assert f"  action  {example.action}(" in "\n".join(picture)
+
+
+def drawn(example: Counterexample) -> list[str]:
+    """What a terminal shows, a string a line."""
+    file = io.StringIO()
+    Console(file=file, width=200).print(counterexample(example))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def _name(guard: Guard | None) -> str:
@@ -96,22 +105,18 @@ def test_a_counterexample_is_smallest_and_plain_data() -> None:
     faulty = MUTANTS["split-loses-host-lock"].instance("write_back", ("full",))
     example = find(faulty, "write_back/full/split.consecution.safety.stored-source-stays")
     assert example is not None
-    assert draw(example).splitlines() == [
+    assert drawn(example) == [
         "write_back/full/split.consecution.safety.stored-source-stays",
-        "before",
-        "  root  full DH",
-        "  └─ node 1  full H · full host lock 1 · stored by 1",
-        "  holder 1: storing",
-        "action  split(node=1, prefix=2)",
-        "after",
-        "  root  full DH",
-        "* └─ node 2  full H · stored by 1",
-        "*    └─ node 1  full H · full host lock 1 · stored by 1",
-        "  holder 1: storing",
-        "broken  safety.stored-source-stays: The host slots that storage reads are there, and host-locked by the "
-        "storage backup, on every fragment of a split node.",
-        "        not so: if node 2's full host slots are copied to storage by holder 1, then (node 2 has full slots on "
-        "the host and node 2's full host slots are locked by holder 1)",
+        "before                                              after",
+        "  root  full DH                                       root  full DH",
+        "                                                    + └─ 2  full H",
+        "~    └─ 1  full H  locks H1  below 0                ~    └─ 1  full H  locks H1  below 2",
+        "~ holder 1: storing · full host lock 1 · stores 1   ~ holder 1: storing · full host lock 1 · stores 1, 2",
+        "  action  split(node=1, prefix=2)",
+        "  broken  The host slots that storage reads are there, and host-locked by the storage backup, on every "
+        "fragment of a split node. (safety.stored-source-stays)",
+        "  not so  if node 2's full host slots are copied to storage by holder 1, then (node 2 has full slots on the "
+        "host and node 2's full host slots are locked by holder 1)",
     ]
     plain = example.to_json()
     assert plain["args"] == {"node": 1, "prefix": 2}
