@@ -161,15 +161,24 @@ def _shown(number: int, step: Step, state: Callable[[str], Any]) -> list[Violati
 # On a target
 def configuration(scenario: Scenario, policy: Policy, components: tuple[Component, ...]) -> Configuration:
     """Plenty of room, unless the scenario says otherwise."""
-    plenty: dict[str, Any] = {"device_pages": 64, "host_pages": 64, "window": 3}
+    plenty: dict[str, Any] = {"device_pages": 64, "host_pages": 96, "window": 3}
     return Configuration(policy, components, **(plenty | scenario.config))
 
 
 def replay_on_target(
-    scenario: Scenario, target: Target, policy: Policy, components: tuple[Component, ...], trace: Path | None
+    scenario: Scenario,
+    target: Target,
+    policy: Policy,
+    components: tuple[Component, ...],
+    trace: Path | None,
+    audit_every: int = 1,
 ) -> ReplayRun:
-    """Replay a scenario on a target that is open, under one policy and component set."""
-    session = Session(target, configuration(scenario, policy, components), trace=trace, audit_every=1)
+    """Replay a scenario on a target that is open, under one policy and component set.
+
+    Args:
+        audit_every: the target looks at all it has after so many steps, and at the end; 0 for only there.
+    """
+    session = Session(target, configuration(scenario, policy, components), trace=trace, audit_every=audit_every)
     try:
         if scenario.step and (target.capabilities.actions or not scenario.op):
             if not target.capabilities.actions:

@@ -71,16 +71,14 @@ def _publish(core: Core, node: Node, component: int, receipt: Operation, rows: l
 
 
 def may_ack_backup(core: Core, receipt: Operation) -> bool:
-    """write_through: the parents of what it wrote have arrived, or are its own.
-
-    Acks are FIFO: they have, unless one failed.
-    """
+    """write_through: of no parent of what it wrote has the copy failed."""
     if core.write_back:
         return True
     for seat, node in receipt.moving.items():
         if seat is node.host[FULL]:
             assert node.parent is not None
-            if not node.parent.on_host or node.parent.host[FULL].pending not in (None, receipt):
+            source = node.parent.host[FULL].pending
+            if not node.parent.on_host or (source is not None and source.doomed):
                 return False
     return True
 

@@ -196,9 +196,9 @@ def pages_of(core: Core, wanted: list[tuple[Node, int]]) -> list[tuple[Pool, Slo
     return [(pool, slots) for pool, slots in seats if slots is not None]
 
 
-def unarrived(receipt: Receipt) -> tuple[Node, Operation] | None:
-    """A node that the request has locked and whose bytes are not there yet, and who brings them."""
-    walker = receipt.path
+def unarrived(receipt: Receipt, node: Node | None = None) -> tuple[Node, Operation] | None:
+    """A node that the request has locked, down to `node`, and whose bytes are not there yet, and who brings them."""
+    walker = node or receipt.path
     while walker is not None:
         if (source := walker.device[FULL].pending) is not None:
             return walker, source
@@ -209,9 +209,10 @@ def unarrived(receipt: Receipt) -> tuple[Node, Operation] | None:
     return None
 
 
-def forward(core: Core, receipt: Receipt) -> None:
-    """A request reads its locked path; the caller has made sure that every byte has arrived (SGLang #22811,
-    #29819).
+def forward(core: Core, receipt: Receipt, node: Node | None = None) -> None:
+    """A request reads its locked path, or what of it leads down to `node`; the caller has made sure that every byte
+    has arrived (SGLang #22811, #29819).
     """
     if core.recorder is not None:
-        core.emit("forward", {"node": receipt.node.id, "holder": receipt.id}, (receipt.node,))
+        read = node or receipt.node
+        core.emit("forward", {"node": read.id, "holder": receipt.id}, (read,))

@@ -55,11 +55,13 @@ class ReferenceMachine:
     """
 
     def __init__(self, policy: Policy | Instance, components: tuple[Component, ...] = ("full",)) -> None:
-        self.instance = policy if isinstance(policy, Instance) else instance(policy, components)
+        if isinstance(policy, Instance):
+            self.instance, self._plans = policy, _plans(policy)
+        else:
+            self.instance, self._plans = _protocol(policy, components)
         self.components = self.instance.setting.components
         relations = self.instance.relations
         self.state = State(relations)
-        self._plans = {name: _plan(a, relations) for name, a in self.instance.actions.items()}
         self._busy = compile_formula(busy(_HOLDER), (_HOLDER,), relations)
 
     def step(self, name: str, args: Mapping[str, int]) -> Outcome:
@@ -188,6 +190,17 @@ class _Plan:
 
 
 @cache
+@cache
+def _protocol(policy: Policy, components: tuple[Component, ...]) -> tuple[Instance, dict[str, _Plan]]:
+    """An instance of the protocol itself, ready to run: machines are made by the thousand."""
+    known = instance(policy, components)
+    return known, _plans(known)
+
+
+def _plans(known: Instance) -> dict[str, _Plan]:
+    return {name: _plan(action, known.relations) for name, action in known.actions.items()}
+
+
 def _plan(action: Action, relations: tuple[Relation, ...]) -> _Plan:
     parameters = action.parameters
     decision = tuple(takewhile(lambda s: isinstance(s, Guard | Freeze), action.steps))

@@ -11,17 +11,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from ...impl import TieredCache, backup, device_room, host_room, load_back, loading, requests, settle, storage
-from ...impl.config import FULL, MAMBA, NAMES
+from ...impl.config import FULL, MAMBA, NAMES, SWA
 from ...impl.content import chain, identities, page_bytes
 from ...impl.node import Node, Operation, Prefetch, Receipt
+from ...impl.slots import Slots
 from ...impl.stores import StoreSide, page_as_bytes, store_key
 from ...impl.transfers.base import Copy
 
-LEAF_PAGES = 4
-"""Pages of a new leaf: enough for two splits."""
-READ_PAGES = 4
-"""Pages that a prefetch reads: two leaves of two."""
+LEAF_PAGES = 8
+"""Pages of a new leaf: enough for three splits in a row."""
+READ_PAGES = {FULL: 3 * LEAF_PAGES, SWA: 3 * LEAF_PAGES, MAMBA: 3}
+"""Pages of each component that a prefetch reads."""
 
 Names = dict[str, int]
 
@@ -31,14 +34,18 @@ class NotSteerable(Exception):
 
 
 class Steering:
-    """Does model actions on one cache (with the stepped engine)."""
+    """Does model actions on one cache (with the stepped engine).
+
+    Backups are submitted as late as can be, at their ack: until then auxiliary copies may join them, and a slot that
+    is freed too early holds other bytes by then.
+    """
 
     def __init__(self, cache: TieredCache) -> None:
         self.cache = cache
         self.core = cache.core
         self._next = 1 << 24
         self._unsent: dict[Operation, list[Copy]] = {}
-        self._handed: dict[Prefetch, list[Node]] = {}
+        self._begun: set[Prefetch] = set()
 
     def act(self, name: str, args: dict[str, int]) -> dict[str, Any]:
         """Do one action. `names` of the answer are the ids of what is new, `outcome` is "done" or "refused"."""
@@ -46,9 +53,6 @@ class Steering:
         method: Callable[..., Names | None] | None = getattr(self, f"_do_{action}", None)
         if method is None:
             raise NotSteerable(f"no action {name}")
-        holder = args.get("holder")
-        if action != "backup_aux" or holder not in self.core.holders:
-            self._send(holder if action in ("ack_backup", "fail_backup") else None)
         before = self.core.seq
         own = {k: v for k, v in args.items() if not (k == "boundary" and action not in ("lock", "begin_load_back"))}
         names = method(**own, **({"component": NAMES.index(component)} if component else {})) or {}
@@ -116,26 +120,23 @@ class Steering:
 
     def steers(self, holder: int) -> bool:
         """The prefetch was begun here: what it read is handed to the tree by single actions only."""
-        return self.core.holders.get(holder) in self._handed
+        return self.core.holders.get(holder) in self._begun
 
     def _send(self, holder: int | None = None) -> None:
         """Submit what was begun by `holder`, or by anybody: later copies cannot join it any more."""
         for receipt in [r for r in self._unsent if holder in (None, r.id)]:
             copies = self._unsent.pop(receipt)
             receipt.ticket = self.core.engine.submit("backup", copies, self.core.engine.fence(), self.core.config.group)
+            self.core.in_flight["backup"].append(receipt)
 
     def _settle(self, receipt: Operation, *, fail: bool = False) -> Names:
-        """The transfer ends, well or not, and is taken notice of.
-
-        The cache does so in order; load-backs depend on no order, so here they may overtake each other.
-        """
+        """The transfer ends, well or not, and is taken notice of: before others that began earlier, too."""
+        self._send(receipt.id)
         ticket = receipt.ticket
         assert ticket is not None
         queue = self.core.in_flight[ticket.direction]
-        if queue[0] is not receipt:
-            self._need(ticket.direction == "load_back", "ends are taken notice of in order, and others come before")
-            queue.remove(receipt)
-            queue.appendleft(receipt)
+        queue.remove(receipt)
+        queue.appendleft(receipt)
         if fail:
             self._need(not ticket.ended and not ticket.error, "its transfer has ended")
             ticket.fault = "failed"
@@ -180,11 +181,12 @@ class Steering:
 
     def _do_forward(self, node: int, holder: int) -> Names:
         receipt = self._request(holder)
-        self._need(receipt.node.id == node, "a request reads from its own node")
+        read = self._node(node)
+        self._need(receipt.path is not None and read in receipt.path.path(), "a request reads what it has locked")
         args = {"node": node, "holder": holder}
-        if not self._allowed(requests.unarrived(receipt) is None, "forward", args):
+        if not self._allowed(requests.unarrived(receipt, read) is None, "forward", args):
             return {"refused": 1}
-        self.cache.forward(receipt)
+        requests.forward(self.core, receipt, read)
         return {}
 
     # Device to host
@@ -215,12 +217,11 @@ class Steering:
     def _new_backup(self, node: Node) -> Operation:
         receipt = Operation(self.core.holder_id(), "backup", node)
         self.core.holders[receipt.id] = receipt
-        self.core.in_flight["backup"].append(receipt)
         return receipt
 
     def _do_ack_backup(self, holder: int) -> Names:
         receipt = self._operation(holder, "backup")
-        self._need(backup.may_ack_backup(self.core, receipt), "its parents have not arrived")
+        self._need(backup.may_ack_backup(self.core, receipt), "the copy of a parent has failed")
         return self._settle(receipt)
 
     def _do_fail_backup(self, holder: int) -> Names:
@@ -297,30 +298,40 @@ class Steering:
 
     # Storage
     def _do_begin_prefetch(self, node: int, holder: int) -> Names:
+        """Storage delivers pages that are anybody's: what they are is decided when the tree takes them."""
         core, anchor, store = self.core, self._node(node), self.core.store
         self._need(store is not None, "there is no storage tier")
         assert store is not None
-        self._room("host", FULL, READ_PAGES)
-        key = b"".join(m.key for m in reversed(anchor.path())) + self._tokens(READ_PAGES)
-        hashes = storage.page_hashes(chain(b"", key, core.stride))[-READ_PAGES:]
+        for c in core.components:
+            self._room("host", c, READ_PAGES[c])
+        key = _tokens_of(anchor)
         reserved, copies = {}, []
         for c in core.components:
-            own = hashes[1:2] if c == MAMBA else hashes
-            slots = core.pools.host[c].slots.take(len(own))
-            if slots is None:
-                continue
+            slots = core.pools.host[c].slots.take(READ_PAGES[c])
+            assert slots is not None
             reserved[c] = slots
-            keys = [store_key(c, h) for h in own]
             _, layers, words = core.pools.host[c].data.shape
-            for k, page in zip(keys, page_bytes(identities(b"".join(own)), c, layers, words), strict=True):
+            keys = [store_key(c, h) for h in storage.page_hashes(chain(b"", self._tokens(READ_PAGES[c]), core.stride))]
+            for k, page in zip(keys, torch.zeros(READ_PAGES[c], layers, words, dtype=torch.int64), strict=True):
                 store.put(k, page_as_bytes(page))
             side = StoreSide(store, keys, layers)
-            copies.append(Copy(side, array("i", range(len(own))), core.pools.host[c], slots))
+            copies.append(Copy(side, array("i", range(len(keys))), core.pools.host[c], slots))
         receipt = storage.begin_prefetch(core, anchor, core.root, key, anchor.end, reserved)
         receipt.ticket = core.engine.submit("prefetch", copies)
         core.in_flight["prefetch"].append(receipt)
-        self._handed[receipt] = []
+        self._begun.add(receipt)
         return {"holder": receipt.id}
+
+    def _delivered(self, receipt: Prefetch, component: int, path: bytes, pages: int) -> Slots:
+        """Slots of a read that has ended, with the last `pages` pages of the tokens of `path` in them."""
+        held = receipt.reserved[component]
+        self._need(len(held) >= pages, f"all {NAMES[component]} that it read is in the tree")
+        slots, receipt.reserved[component] = held[:pages], held[pages:]
+        pool = self.core.pools.host[component]
+        _, layers, words = pool.data.shape
+        ids = identities(chain(b"", path, self.core.stride))[-pages:]
+        pool.fill(slots, page_bytes(ids, component, layers, words))
+        return slots
 
     def _prefetch(self, holder: int) -> Prefetch:
         receipt = self._operation(holder, "prefetch")
@@ -334,30 +345,18 @@ class Steering:
 
     def _do_insert_host(self, parent: int, leaf: int, holder: int) -> Names:
         receipt, above = self._prefetch(holder), self._node(parent)
-        handed = self._handed.get(receipt, [])
-        last = handed[-1] if handed else receipt.node
-        self._need(last is above and above.id in self.core.nodes, "what it read goes on elsewhere")
-        self._need(len(handed) < 2, "all that it read is in the tree")
         if receipt.filling:
             return self._do_end_prefetch(holder)
-        low = above.end
-        slots = receipt.reserved[FULL]
-        receipt.reserved[FULL] = slots[2:]
-        key = receipt.key[low * self.core.stride : (low + 2) * self.core.stride]
-        made = storage.insert_host(self.core, above, key, receipt, slots[:2])
-        handed.append(made)
-        return {"leaf": made.id}
+        key = self._tokens(LEAF_PAGES)
+        slots = self._delivered(receipt, FULL, _tokens_of(above) + key, LEAF_PAGES)
+        return {"leaf": storage.insert_host(self.core, above, key, receipt, slots).id}
 
     def _do_attach_host_aux(self, node: int, holder: int, component: int) -> Names:
         receipt, found = self._prefetch(holder), self._node(node)
-        handed = self._handed.get(receipt, [])
-        self._need(bool(handed) and handed[0] is found, "what it read of this belongs elsewhere")
-        self._need(component in receipt.reserved and self.core.pages(found) == 2, "it has read no such copy")
-        held = receipt.reserved[component]
-        count = 1 if component == MAMBA else 2
-        self._need(len(held) >= count, "it has handed its copies over already")
-        receipt.reserved[component] = held[count:]
-        storage.attach_host_aux(self.core, found, component, receipt, held[:count])
+        if receipt.filling:
+            return self._do_end_prefetch(holder)
+        slots = self._delivered(receipt, component, _tokens_of(found), self.core.need(found, component))
+        storage.attach_host_aux(self.core, found, component, receipt, slots)
         return {}
 
     def _do_end_prefetch(self, holder: int) -> Names:
@@ -386,3 +385,7 @@ class Steering:
             return {"refused": 1}
         self.cache.reset()
         return {}
+
+
+def _tokens_of(node: Node) -> bytes:
+    return b"".join(member.key for member in reversed(node.path()))

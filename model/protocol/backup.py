@@ -53,7 +53,8 @@ def begin_backup(t: Transaction, p: Setting, node: Inner, top: Inner, holder: Id
 @action(per_aux=True)
 def backup_aux(t: Transaction, p: Setting, c: Component, node: Inner, holder: Holder) -> None:
     """A D2H copy of SWA or MAMBA starts: with a FULL backup of the same holder, or on its own."""
-    t.expect(~busy(holder) | backup(holder), "the holder is idle or this backup")
+    joins = backup(holder) if p.write_back else backup(holder) & device_lock[FULL](node, holder)
+    t.expect(~busy(holder) | joins, "the holder is idle, or a backup of this path")
     t.expect(device[c](node) & ~host[c](node), f"{c} is on the device only")
     t.require(device_arrived[c](node), "the bytes to copy have arrived", danger=someone(reads[c], node))
     copied = t.one(node)
