@@ -186,7 +186,10 @@ class Steering:
         args = {"node": node, "holder": holder}
         if not self._allowed(requests.unarrived(receipt, read) is None, "forward", args):
             return {"refused": 1}
-        requests.forward(self.core, receipt, read)
+        if read is receipt.node:
+            self.cache.forward(receipt)
+        else:
+            requests.forward(self.core, receipt, read)
         return {}
 
     # Device to host
