@@ -101,16 +101,21 @@ def execute_suite(file: Path, target: str, seed: int, *, as_json: bool) -> NoRet
             "sequences": found.sequences,
             "planned": found.planned,
             "executed": found.executed,
+            "probes": found.probes,
             "unsteered": dict(found.unsteered.most_common()),
+            "failed": [{"action": s.action, "args": s.args} for s in found.failed.step] if found.failed else None,
         },
     }
 
     def shown() -> None:
         for v in found.violations:
             out.print(f"  {v}", markup=False, style="red")
+        for step in found.failed.step if found.failed is not None else ():
+            out.print(f"  {step.action}({', '.join(f'{k}={v}' for k, v in step.args.items())})", markup=False)
         for reason, count in found.unsteered.most_common():
             out.print(f"  [yellow]not executed[/] {count:6,}x  {reason}")
         words = f"{found.executed:,} of {found.planned:,} steps in {found.sequences:,} sequences"
+        words += f", {found.probes:,} forbidden actions asked for"
         verdict_line(found.verdict, f"{words}, {found.steps_per_second:,.0f} a second")
 
     finish(told, as_json=as_json, show=shown)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..model.vocabulary import Component, Policy
+from .probing import Prober
 from .registry import open_target
 from .replay import replay_on_target
 from .scenario import Scenario, Step
@@ -29,6 +30,7 @@ class SuiteResult:
     Attributes:
         verdict: "unknown" if nothing was wrong, but a step was not executed.
         executed, planned: steps taken, and steps in the suite.
+        probes: forbidden actions that were asked for in between, in each state once.
         unsteered: reasons why steps were not taken, and how many sequences each ended.
         failed: the first sequence that showed a violation, as a scenario.
     """
@@ -39,6 +41,7 @@ class SuiteResult:
     sequences: int = 0
     executed: int = 0
     planned: int = 0
+    probes: int = 0
     seconds: float = 0.0
     unsteered: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
@@ -56,7 +59,7 @@ class SuiteResult:
     @property
     def steps_per_second(self) -> float:
         """Checked steps a second."""
-        return self.executed / self.seconds if self.seconds else 0.0
+        return (self.executed + self.probes) / self.seconds if self.seconds else 0.0
 
 
 def run_suite(
@@ -80,10 +83,11 @@ def run_suite(
     opened = open_target(target)
     result = SuiteResult(opened.name, policy, components)
     started = time.perf_counter()
+    prober = Prober()
     try:
         for sequence in sequences:
             scenario = as_scenario(f"sequence-{result.sequences}", policy, components, sequence)
-            run = replay_on_target(scenario, opened, policy, components, None, audit_every=0)
+            run = replay_on_target(scenario, opened, policy, components, None, audit_every=0, after_step=prober)
             result.sequences += 1
             result.planned += len(sequence)
             result.executed += run.steps
@@ -97,6 +101,7 @@ def run_suite(
                 break
     finally:
         opened.close()
+        result.probes = prober.probes
         result.seconds = time.perf_counter() - started
     return result
 

@@ -172,18 +172,20 @@ def replay_on_target(
     components: tuple[Component, ...],
     trace: Path | None,
     audit_every: int = 1,
+    after_step: Callable[[Session], None] | None = None,
 ) -> ReplayRun:
     """Replay a scenario on a target that is open, under one policy and component set.
 
     Args:
         audit_every: the target looks at all it has after so many steps, and at the end; 0 for only there.
+        after_step: told after each step that went well; may ask for more.
     """
     session = Session(target, configuration(scenario, policy, components), trace=trace, audit_every=audit_every)
     try:
         if scenario.step and (target.capabilities.actions or not scenario.op):
             if not target.capabilities.actions:
                 return ReplayRun(policy, components, "unknown", 0, (), f"{target.name} does not take single actions")
-            taken, reason = _steps(scenario, session)
+            taken, reason = _steps(scenario, session, after_step)
         else:
             taken, reason = _operations(scenario, session)
         if not session.over and not reason:
@@ -195,7 +197,9 @@ def replay_on_target(
     return ReplayRun(policy, components, verdict, taken, violations, reason)
 
 
-def _steps(scenario: Scenario, session: Session) -> tuple[int, str]:
+def _steps(
+    scenario: Scenario, session: Session, after_step: Callable[[Session], None] | None = None
+) -> tuple[int, str]:
     """Steer the target through every step. Returns how many were taken and why no more."""
     names = {"root": 0}
     fresh = 1_000_000
@@ -226,6 +230,10 @@ def _steps(scenario: Scenario, session: Session) -> tuple[int, str]:
             )
             return number + 1, ""
         session.violations += _shown(number, step, lambda node: session.checker.project(names[node]))
+        if after_step is not None and not session.over:
+            after_step(session)
+            if session.over:
+                return number + 1, ""
     return len(scenario.step), ""
 
 
