@@ -10,10 +10,13 @@ from ..model.state import ROOT_NODE
 from .session import Session
 from .situation import operation
 
+GIVE_UP = ("demote", "delete_leaf", "drop_subtree", "reclaim_duplicate", "evict_")
+"""How the actions begin that free slots of a node."""
+
 
 class Prober:
-    """In each state of the model that is met for the first time, asks the target for every action that a protection
-    refuses there and that names no new node or holder. It has to refuse too.
+    """In each state of the model that is met for the first time, asks the target for what the protocol does not allow
+    there, on nodes and holders that are there. It has to refuse too, or be unable to.
 
     Attributes:
         probes: actions that were asked for.
@@ -38,7 +41,7 @@ class Prober:
 
 
 def forbidden(machine: ReferenceMachine) -> Iterator[tuple[str, dict[str, int]]]:
-    """Actions on nodes and holders that are there, which would make sense were they not protected."""
+    """Giving up a copy that the protocol does not let go of; and whatever would make sense were it not protected."""
     state = machine.state
     nodes = sorted(state.marks["live"] - {ROOT_NODE})
     holders = sorted({holder for pairs in state.pairs.values() for holder in pairs.by_holder})
@@ -48,7 +51,8 @@ def forbidden(machine: ReferenceMachine) -> Iterator[tuple[str, dict[str, int]]]
         choices = [holders if q.var.sort == "holder" else nodes for q in action.parameters]
         for chosen in product(*choices):
             args = {q.var.name: value for q, value in zip(action.parameters, chosen, strict=True)}
-            if machine.allows(name, args).verdict == "refused":
+            verdict = machine.allows(name, args).verdict
+            if verdict == "refused" or (verdict == "senseless" and name.startswith(GIVE_UP)):
                 yield name, args
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ...impl import TieredCache, backup, device_room, host_room, load_back, loading, requests, settle, storage
+from ...impl import Busy, TieredCache, backup, device_room, host_room, load_back, loading, requests, settle, storage
 from ...impl.config import FULL, MAMBA, NAMES, SWA
 from ...impl.content import chain, identities, page_bytes
 from ...impl.node import Node, Operation, Prefetch, Receipt
@@ -383,10 +383,10 @@ class Steering:
         return self._settle(self._operation(holder, "storage_backup"), fail=True)
 
     def _do_reset(self) -> Names:
-        if self.core.holders:
-            self.core.refuse("reset", {}, "operations are under way")
+        try:
+            self.cache.reset()
+        except Busy:
             return {"refused": 1}
-        self.cache.reset()
         return {}
 
 
