@@ -325,14 +325,15 @@ class Steering:
         self._begun.add(receipt)
         return {"holder": receipt.id}
 
-    def _delivered(self, receipt: Prefetch, component: int, path: bytes, pages: int) -> Slots:
-        """Slots of a read that has ended, with the last `pages` pages of the tokens of `path` in them."""
+    def _delivered(self, receipt: Prefetch, component: int, node: Node, key: bytes, pages: int) -> Slots:
+        """Slots of a read that has ended, with the last `pages` pages of the path of `node` and `key` in them."""
         held = receipt.reserved[component]
         self._need(len(held) >= pages, f"all {NAMES[component]} that it read is in the tree")
         slots, receipt.reserved[component] = held[:pages], held[pages:]
         pool = self.core.pools.host[component]
         _, layers, words = pool.data.shape
-        ids = identities(chain(b"", path, self.core.stride))[-pages:]
+        seed = node.path()[-1].hashes or b""
+        ids = identities(chain(seed, _tokens_of(node) + key, self.core.stride))[-pages:]
         pool.fill(slots, page_bytes(ids, component, layers, words))
         return slots
 
@@ -351,14 +352,14 @@ class Steering:
         if receipt.filling:
             return self._do_end_prefetch(holder)
         key = self._tokens(LEAF_PAGES)
-        slots = self._delivered(receipt, FULL, _tokens_of(above) + key, LEAF_PAGES)
+        slots = self._delivered(receipt, FULL, above, key, LEAF_PAGES)
         return {"leaf": storage.insert_host(self.core, above, key, receipt, slots).id}
 
     def _do_attach_host_aux(self, node: int, holder: int, component: int) -> Names:
         receipt, found = self._prefetch(holder), self._node(node)
         if receipt.filling:
             return self._do_end_prefetch(holder)
-        slots = self._delivered(receipt, component, _tokens_of(found), self.core.need(found, component))
+        slots = self._delivered(receipt, component, found, b"", self.core.need(found, component))
         storage.attach_host_aux(self.core, found, component, receipt, slots)
         return {}
 

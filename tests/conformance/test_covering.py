@@ -16,8 +16,8 @@ from pinproof.proofs.suite import read_suite
 UNIVERSES = {
     ("write_back", "full+swa"): (1_274, 8_024, 12_775),
     ("write_back", "full+mamba"): (1_019, 6_355, 10_289),
-    ("write_through", "full+swa"): (1_038, 6_167, 7_483),
-    ("write_through", "full+mamba"): (837, 5_045, 6_184),
+    ("write_through", "full+swa"): (1_062, 6_452, 9_113),
+    ("write_through", "full+mamba"): (845, 5_109, 7_373),
 }
 """Situations of two nodes and one holder, steps that cover them, and forbidden actions asked for on the way."""
 TWO_HOLDERS = ("ack-clears-anothers-pin", "read-without-fence", "silent-refusal", "window-given-back-twice")
