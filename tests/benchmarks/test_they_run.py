@@ -45,6 +45,14 @@ def test_it_runs_without_sglang(
     assert {"command", "date", "machine", "versions"} <= set(rows)
 
 
+def test_schedules_hold(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["schedules.py", "--policy", "write_back", "--schedules", "3"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(BENCHMARKS / "schedules.py"), run_name="__main__")
+    assert left.value.code == 0
+    assert "write_back: 3 schedules, " in capsys.readouterr().out
+
+
 def test_without_a_trace_it_says_why_it_is_skipped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
