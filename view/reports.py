@@ -229,7 +229,7 @@ def _protocol(policy: Policy, components: tuple[Component, ...], mutant: object)
 
 
 def _itf_state(data: Mapping[str, Any], components: tuple[Component, ...]) -> State:
-    known = relations(components)
+    known = tuple(relations(components))
     sets = {r.name: data.get(r.name, {}).get("#set", []) for r in known}
     facts = {name: [m["#tup"] if isinstance(m, dict) else [m] for m in members] for name, members in sets.items()}
     parents = dict(data.get("parent", {}).get("#map", []))

@@ -27,6 +27,8 @@ INEXPRESSIBLE = {
     "insert-frees-copy-targets": "single actions insert leaves, not the prompts that an insert takes apart",
     "no-store-fence": "forwards end before the next action",
     "no-load-fence": "forwards end before the next action",
+    "match-ignores-the-namespace": "single actions name nodes, and look nothing up by tokens",
+    "storage-ignores-the-namespace": "single actions name nodes, and look nothing up by tokens",
     "layer-not-waited-for": "single actions read all layers at once",
 }
 """Faults that no sequence of single actions shows, and why."""

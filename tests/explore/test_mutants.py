@@ -23,8 +23,11 @@ LAST_VERDICT = {
 UNJUSTIFIED = "nothing-loaded-although-there-was-something"
 """A refusal without a reason changes nothing: only the proof, which asks what else was possible, can tell."""
 
+ONE_NAMESPACE = ("match-ignores-the-namespace", "storage-ignores-the-namespace", "split-forgets-the-namespace")
+"""Nothing assigns a namespace (see `watched`), so caches that are enumerated have one: only the proof watches two."""
 
-@pytest.mark.parametrize("identifier", [i for i in MUTANTS if i != UNJUSTIFIED])
+
+@pytest.mark.parametrize("identifier", [i for i in MUTANTS if i not in (UNJUSTIFIED, *ONE_NAMESPACE)])
 def test_reached(identifier):
     mutant = MUTANTS[identifier]
     policy, components = next(mutant.bites())
