@@ -49,13 +49,13 @@ def show(found: DiffResult, a: Path, b: Path | None) -> None:
     """The screen: where they part, and the tree before and after."""
     for name in found.truncated:
         err.print(f"[yellow]{name}: the last line is cut off; it was left out[/]")
+    calls = is_of_calls(a)
     if found.divergence is not None:
-        calls = is_of_calls(a)
         model = "the ledger's rules" if calls else "the model"
         show_divergence(found.divergence, against=model if b is None else None)
         if not calls:  # calls do not say what the tree looks like
             draw(open_source(a) if b is None else from_two_traces(a, b))
-    verdict_line(found.verdict, f"{found.events:,} {'calls' if is_of_calls(a) else 'events'} compared")
+    verdict_line(found.verdict, f"{found.events:,} {'calls' if calls else 'events'} compared")
 
 
 def show_divergence(at: Divergence, against: str | None = None) -> None:

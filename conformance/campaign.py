@@ -18,7 +18,7 @@ from .driver import Driver, small
 from .events import Event
 from .scenario import Scenario, from_run
 from .session import Session
-from .shrink import shrink
+from .shrink import shortest as shortest_run
 from .situation import Operation
 from .targets.base import Configuration, Target
 from .violation import Violation
@@ -135,11 +135,8 @@ def shortest(target: Target, chosen: Configuration, failed: Session, first: Viol
         found = again.run(run, finish=first.rule.startswith("idle/"))
         return len(again.log) if any(signature(v) == wanted for v in found[:1]) else None
 
-    needed = ends(failed.log)
-    if needed is None:
+    best = shortest_run(failed.log, ends, SHRINKING)
+    if best is None:
         return None
-    run = failed.log[:needed]
-    best = shrink(run, lambda run: ends(run) is not None, seconds=SHRINKING) or run[:1]
-    plain = {k: v for k, v in chosen.as_args().items() if k not in ("policy", "components") and v is not None}
     name = re.sub(r"\W+", "-", f"{first.kind} {first.rule}").strip("-")
-    return from_run(name, str(first), chosen.policy, chosen.components, best, config=plain)
+    return from_run(name, str(first), chosen.policy, chosen.components, best, config=chosen.choices())

@@ -21,7 +21,7 @@ from .events import Event
 from .registry import open_target
 from .scenario import Scenario, from_run, steps_of, write
 from .session import Session
-from .shrink import shrink
+from .shrink import shortest as shortest_run
 from .situation import Operation
 from .steered import SteeredDriver
 from .targets.base import Configuration, Target, fields_seen
@@ -253,20 +253,17 @@ def _shortest(
         found = session.run(run, finish=wanted[1] in ("idle", "target"))
         return len(session.log) if any((v.kind, v.rule.partition("/")[0]) == wanted for v in found) else None
 
-    needed = ends(failed.log)
-    if needed is None:
+    best = shortest_run(failed.log, ends, seconds)
+    if best is None:
         return None
-    run = failed.log[:needed]
-    best = shrink(run, lambda run: ends(run) is not None, seconds=seconds) or run[:1]
     name, words = f"found-{wanted[1].replace('_', '-').replace('.', '-')}", f"{first.words}. Found by: {reproduce}"
     if all(each.name == "act" for each in best):
         steps = steps_of(configuration.policy, configuration.components, best)
         if steps:
             joined = "+".join(configuration.components)
             return Scenario(name, words, [configuration.policy], [joined], step=steps)
-    sizes = configuration.as_args()
-    plain = {k: v for k, v in sizes.items() if k not in ("policy", "components") and v is not None}
-    return from_run(name, words, configuration.policy, configuration.components, best, config=plain)
+    sizes = configuration.choices()
+    return from_run(name, words, configuration.policy, configuration.components, best, config=sizes)
 
 
 def _command(

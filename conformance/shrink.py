@@ -24,6 +24,20 @@ def shrink(run: Sequence[Operation], fails: Fails, *, attempts: int = 600, secon
     return best
 
 
+def shortest(
+    run: Sequence[Operation], ends: Callable[[Sequence[Operation]], int | None], seconds: float
+) -> list[Operation] | None:
+    """The shortest run found that goes wrong as `run` did; None if that does not come again.
+
+    Args:
+        ends: performs operations on a fresh target. How many it took until they went wrong; None if they did not.
+    """
+    needed = ends(run)
+    if needed is None:
+        return None
+    return shrink(run[:needed], lambda run: ends(run) is not None, seconds=seconds) or list(run[:1])
+
+
 class _Budget:
     def __init__(self, fails: Fails, attempts: int, seconds: float) -> None:
         self._fails = fails

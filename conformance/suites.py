@@ -93,8 +93,7 @@ class Conformance(RuleBasedStateMachine):
         found = self.session.violations
         if found:
             configuration = self.session.configuration
-            sizes = {k: v for k, v in configuration.as_args().items() if k not in ("policy", "components")}
-            config = {k: v for k, v in sizes.items() if v is not None}
+            config = configuration.choices()
             run = self.session.log
             scenario = from_run("found", found[0].words, self.policy, self.components, run, config=config)
             raise NotConforming(found, scenario)

@@ -299,9 +299,10 @@ class TieredCache:
                 if slots is None or not torch.equal(pool.pages(slots)[:, low:high], expected[:, low:high]):
                     raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
 
-        core.computing.read(requests.pages_of(core, wanted), layers, after, look)
+        parts = requests.pages_of(core, wanted)
+        core.computing.read(parts, layers, after, look)
         if layer is None:
-            core.computing.reads_on(receipt.id, requests.pages_of(core, wanted))
+            core.computing.reads_on(receipt.id, parts)
 
     def insert(
         self,

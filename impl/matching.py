@@ -8,7 +8,7 @@ from .config import FULL
 from .core import Core
 from .node import Node
 from .requests import split
-from .tree import Walk, last_usable, walk
+from .tree import last_usable, walk
 
 
 class Match(NamedTuple):
@@ -36,12 +36,7 @@ _match = tuple.__new__
 
 def descend(core: Core, key: bytes, root: Node) -> Node:
     """The node at which the longest match of `key` ends; splits the node that it ends in."""
-    return settle_walk(core, walk(root, key, core.stride))
-
-
-def settle_walk(core: Core, found: Walk) -> Node:
-    """The node that a walk ends at, after a split if it ends inside one."""
-    node, child, pages = found
+    node, child, pages = walk(root, key, core.stride)
     if child is not None and pages:
         return split(core, child, pages)
     return node

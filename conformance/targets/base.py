@@ -50,6 +50,10 @@ class Configuration(msgspec.Struct, frozen=True, omit_defaults=True):
         found: dict[str, Any] = msgspec.to_builtins(self)
         return {**found, "policy": self.policy, "components": list(self.components)}
 
+    def choices(self) -> dict[str, Any]:
+        """All but policy and components, as far as it is chosen: the `config` of a scenario."""
+        return {k: v for k, v in self.as_args().items() if k not in ("policy", "components") and v is not None}
+
 
 class Problem(msgspec.Struct):
     """Why an operation was not done: an expected answer, unless the type is `CRASHED`."""

@@ -315,8 +315,8 @@ class Steering:
             reserved[c] = slots
             _, layers, words = core.pools.host[c].data.shape
             keys = [store_key(c, h) for h in storage.page_hashes(chain(b"", self._tokens(READ_PAGES[c]), core.stride))]
-            for k, page in zip(keys, torch.zeros(READ_PAGES[c], layers, words, dtype=torch.int64), strict=True):
-                store.put(k, page_as_bytes(page))
+            blank = page_as_bytes(torch.zeros(layers, words, dtype=torch.int64))
+            store.put_all([(name, blank) for name in keys])
             side = StoreSide(store, keys, layers)
             copies.append(Copy(side, array("i", range(len(keys))), core.pools.host[c], slots))
         receipt = storage.begin_prefetch(core, anchor, core.root, key, anchor.end, reserved)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -96,23 +97,12 @@ def no_layer_wait(cache: TieredCache, kind: bool) -> None:
     compute(cache)
 
 
-def evict_while_pending(cache: TieredCache, kind: bool) -> None:
+def evict_while_pending(cache: TieredCache, kind: bool, *, polled: bool = False) -> None:
     node = cache.insert(OURS)
     compute(cache)
     cache.backup(node)
-    if kind:
-        copies(cache)
-    cache.evict("full", 2)
-    cache.insert(OTHERS)
-    compute(cache)
-    copies(cache)
-
-
-def ack_at_submit(cache: TieredCache, kind: bool) -> None:
-    node = cache.insert(OURS)
-    compute(cache)
-    cache.backup(node)
-    cache.poll()
+    if polled:
+        cache.poll()
     if kind:
         copies(cache)
     cache.evict("full", 2)
@@ -144,7 +134,7 @@ SCRIPTS: dict[str, tuple[Script, dict[str, Any]]] = {
     "no host lock": (no_host_lock, {"components": ("full", "mamba")}),
     "no layer wait": (no_layer_wait, {"group": 1}),
     "evict while pending": (evict_while_pending, {"device_pages": 2}),
-    "ack at submit": (ack_at_submit, {"device_pages": 2}),
+    "ack at submit": (partial(evict_while_pending, polled=True), {"device_pages": 2}),
     "reset without drain": (reset_without_drain, {}),
 }
 
