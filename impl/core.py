@@ -273,17 +273,19 @@ class Core:
     # Locks
     def release_all(self, receipt: Receipt) -> list[Node]:
         """Give back everything of a receipt; it is over. Returns the nodes touched."""
-        touched = list(receipt.locks.values())
+        locks = receipt.locks
+        touched = list(locks.values())
         walker = receipt.path
         while walker is not None:
             walker.lock_ref = left = walker.lock_ref - 1
             assert left >= 0, "more released than locked"
             touched.append(walker)
             walker = walker.parent
-        for seat in receipt.locks:
-            assert seat.locks is not None
-            del seat.locks[receipt]
-        receipt.locks.clear()
+        if locks:
+            for seat in locks:
+                assert seat.locks is not None
+                del seat.locks[receipt]
+            locks.clear()
         receipt.path = None
         receipt.over = True
         del self.holders[receipt.id]

@@ -26,42 +26,48 @@ class Queue:
     """Candidates for one kind of eviction, least rank first.
 
     A node is pushed when it may have become a candidate and stands in the queue once (its bit in
-    `Node.queued`). Whether it still is one, and with which rank, is looked at when it comes to the top:
-    touching and locking nodes costs nothing here.
+    `Node.queued`). Whether it still is one, and with which rank, is looked at when somebody is to go:
+    pushing, touching and locking nodes cost next to nothing.
     """
 
-    __slots__ = ("_heap", "_limit", "bit", "fits", "rank")
+    __slots__ = ("_heap", "_limit", "_pushed", "bit", "fits", "rank")
 
     def __init__(self, bit: int, rank: Rank, fits: Callable[[Node], bool]) -> None:
         self.bit = bit
         self.rank = rank
         self.fits = fits
         self._heap: list[tuple[Any, int, Node]] = []
+        self._pushed: list[Node] = []
         self._limit = 64
 
     def push(self, node: Node) -> None:
         """`node` is a candidate; whoever pushes has checked that it fits."""
         if not node.queued & self.bit:
             node.queued |= self.bit
-            heappush(self._heap, (self.rank(node), node.id, node))
-            if len(self._heap) > self._limit:
+            self._pushed.append(node)
+            if len(self._pushed) > self._limit:
                 self._sweep()
 
     def _sweep(self) -> None:
         """Let go of those that are no candidates any more: nobody may ever pop this queue."""
         kept = []
-        for _, id_, node in self._heap:
+        for node in (*(entry[2] for entry in self._heap), *self._pushed):
             if self.fits(node):
-                kept.append((self.rank(node), id_, node))
+                kept.append((self.rank(node), node.id, node))
             else:
                 node.queued &= ~self.bit
         heapify(kept)
         self._heap = kept
-        self._limit = 64 + 3 * len(kept)
+        self._pushed.clear()
+        self._limit = 64 + 2 * len(kept)
 
     def pop(self) -> Node | None:
         """The best candidate, which leaves the queue; None if there is none."""
         heap = self._heap
+        if self._pushed:
+            for node in self._pushed:
+                heappush(heap, (self.rank(node), node.id, node))
+            self._pushed.clear()
         while heap:
             rank, id_, node = heap[0]
             if not self.fits(node):
@@ -79,6 +85,7 @@ class Queue:
 
     def clear(self) -> None:
         """Forget everything."""
-        for _, _, node in self._heap:
+        for node in (*(entry[2] for entry in self._heap), *self._pushed):
             node.queued &= ~self.bit
         self._heap.clear()
+        self._pushed.clear()

@@ -150,17 +150,18 @@ def unlock(core: Core, receipt: Receipt) -> None:
     """A request ends or is aborted: it gives back what its receipt says, whatever the tree looks like now
     (SGLang #24972).
     """
-    leaf, claimed = receipt.path, tuple(receipt.locks.values())
+    leaf, claimed = receipt.path, len(receipt.locks)
     if core.order is not None:
         core.computing.stops_reading(receipt.id)
     touched = core.release_all(receipt)
     # Those above the deepest node have a child on the device: they become candidates when it goes.
-    if leaf is not None and core.is_device_leaf(leaf):
+    if leaf is not None and not leaf.device_children and core.is_device_leaf(leaf):
         core.device_leaves.push(leaf)
-    for node in claimed:
-        for queue in core.device_aux.values():
-            if not node.queued & queue.bit and queue.fits(node):
-                queue.push(node)
+    if claimed:
+        for node in touched[:claimed]:
+            for queue in core.device_aux.values():
+                if not node.queued & queue.bit and queue.fits(node):
+                    queue.push(node)
     if core.recorder is not None:
         core.emit("unlock", {"holder": receipt.id}, touched)
 

@@ -6,6 +6,7 @@ Who frees twice, frees what a transfer touches, or frees what was never given ou
 from __future__ import annotations
 
 from array import array
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,24 +114,28 @@ class SlotPool:
         """`count` free slots, or None if there are not so many."""
         if count > self.available:
             return None
+        if not count:
+            return range(0)
         self.available -= count
         runs = self._runs
-        for looked, start in enumerate(reversed(runs)):
+        start, stop = runs.popitem()
+        if stop - start >= count:
+            return self._cut(start, stop, count)
+        runs[start] = stop
+        for start in islice(reversed(runs), 1, FEW_RUNS + 1):
             if runs[start] - start >= count:
-                return self._cut(start, count)
-            if looked == FEW_RUNS:
-                break
+                return self._cut(start, runs.pop(start), count)
         found = array("i")
         while count:
-            start = next(reversed(runs))
-            piece = self._cut(start, min(count, runs[start] - start))
+            start, stop = runs.popitem()
+            piece = self._cut(start, stop, min(count, stop - start))
             count -= len(piece)
             found += self._every[start : piece.stop]
         return found
 
-    def _cut(self, start: int, count: int) -> range:
-        """Use the first `count` slots of the free run that begins with `start`."""
-        stop, end = self._runs.pop(start), start + count
+    def _cut(self, start: int, stop: int, count: int) -> range:
+        """Use the first `count` slots of a free run, which `_runs` has lost."""
+        end = start + count
         if end < stop:
             self._runs[end] = stop
             self._stops[stop] = end
