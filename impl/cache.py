@@ -189,17 +189,18 @@ class TieredCache:
 
         Raises UnknownNode, or Refused if the path is not all on the device, or of another `namespace` than was given.
         """
-        found = self.core.node(node)
+        core = self.core
+        found = core.node(node)
         if namespace is not None:
-            root = self.core.enter(namespace)
+            root = core.enter(namespace)
             found = found if found.parent is not None else root
             if found.path()[-1] is not root:
                 raise Refused("node", f"{node} is of another namespace")
-        elif self.recorder is not None:
-            self.core.enter_own(found)
+        elif core.recorder is not None:
+            core.enter_own(found)
         if found.device[FULL].slots is None:
             raise Refused("node", f"{node} is not on the device: load it back first")
-        return requests.lock(self.core, found)
+        return requests.lock(core, found)
 
     def unlock(self, holder: Receipt | int) -> None:
         """Give back what `lock` took. Raises StaleReceipt."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from .node import Node
 
+FEW = 512
+"""So many candidates are kept unseen."""
 Rank = Callable[[Node], Any]
 STRATEGIES: dict[str, Rank] = {
     "lru": attrgetter("touched"),
@@ -30,49 +32,35 @@ class Queue:
     pushing, touching and locking nodes cost next to nothing.
     """
 
-    __slots__ = ("_heap", "_limit", "_pushed", "bit", "fits", "rank")
+    __slots__ = ("_heap", "_most_pushed", "_most_ranked", "_pushed", "bit", "fits", "rank")
 
     def __init__(self, bit: int, rank: Rank, fits: Callable[[Node], bool]) -> None:
         self.bit = bit
         self.rank = rank
         self.fits = fits
-        self._heap: list[tuple[Any, int, Node]] = []
         self._pushed: list[Node] = []
-        self._limit = 64
+        self._heap: list[tuple[Any, int, Node]] = []
+        self._most_pushed = self._most_ranked = FEW
 
     def push(self, node: Node) -> None:
         """`node` is a candidate; whoever pushes has checked that it fits."""
         if not node.queued & self.bit:
             node.queued |= self.bit
             self._pushed.append(node)
-            if len(self._pushed) > self._limit:
-                self._sweep()
-
-    def _sweep(self) -> None:
-        """Let go of those that are no candidates any more: nobody may ever pop this queue."""
-        kept = []
-        for node in (*(entry[2] for entry in self._heap), *self._pushed):
-            if self.fits(node):
-                kept.append((self.rank(node), node.id, node))
-            else:
-                node.queued &= ~self.bit
-        heapify(kept)
-        self._heap = kept
-        self._pushed.clear()
-        self._limit = 64 + 2 * len(kept)
+            if len(self._pushed) > self._most_pushed:
+                # Nobody may ever pop this queue.
+                self._pushed = [each for each in self._pushed if self._stays(each)]
+                self._most_pushed = FEW + 2 * len(self._pushed)
 
     def pop(self) -> Node | None:
         """The best candidate, which leaves the queue; None if there is none."""
-        heap = self._heap
         if self._pushed:
-            for node in self._pushed:
-                heappush(heap, (self.rank(node), node.id, node))
-            self._pushed.clear()
+            self._rank_pushed()
+        heap = self._heap
         while heap:
             rank, id_, node = heap[0]
-            if not self.fits(node):
+            if not self._stays(node):
                 heappop(heap)
-                node.queued &= ~self.bit
                 continue
             now = self.rank(node)
             if now != rank:
@@ -83,9 +71,25 @@ class Queue:
             return node
         return None
 
+    def _rank_pushed(self) -> None:
+        for node in self._pushed:
+            heappush(self._heap, (self.rank(node), node.id, node))
+        self._pushed.clear()
+        if len(self._heap) > self._most_ranked:
+            self._heap = [entry for entry in self._heap if self._stays(entry[2])]
+            heapify(self._heap)
+            self._most_ranked = FEW + 2 * len(self._heap)
+
+    def _stays(self, node: Node) -> bool:
+        """It is still a candidate; if not, it is no longer marked as one."""
+        if self.fits(node):
+            return True
+        node.queued &= ~self.bit
+        return False
+
     def clear(self) -> None:
         """Forget everything."""
-        for node in (*(entry[2] for entry in self._heap), *self._pushed):
+        for node in (*self._pushed, *(entry[2] for entry in self._heap)):
             node.queued &= ~self.bit
-        self._heap.clear()
         self._pushed.clear()
+        self._heap.clear()

@@ -15,6 +15,9 @@ from .node import Node, Receipt
 from .requests import attach_aux, insert_leaf, lock, split, unevict, unlock
 from .tree import walk
 
+LOOKED_AT = 64 * TOKEN_BYTES
+"""Bytes of a node's key that an insert after a receipt is compared with."""
+
 
 def insert(core: Core, key: bytes, start: Node, swa: bool, mamba: bool) -> Node:
     """Insert a sequence: FULL of all, SWA of its window, MAMBA of its end, as asked for. Returns the node that it
@@ -55,19 +58,21 @@ def insert(core: Core, key: bytes, start: Node, swa: bool, mamba: bool) -> Node:
 
 
 def after_receipt(core: Core, tokens: Tokens, receipt: Receipt) -> bytes:
-    """The key of what follows a request's node in `tokens`, without a look at what comes before that node.
+    """The key of what follows a request's node in `tokens`. Of what comes before, only the last tokens of that node
+    are looked at, to find receipts that were mixed up.
 
     Raises BadTokens, StaleReceipt.
     """
     node, size = receipt.node, core.config.page_size
+    last = node.key[-LOOKED_AT:]
     if isinstance(tokens, array):
         at = node.end * size
         tail = encode(tokens[at:], size)
-        good = encode(tokens[at - len(node.key) // TOKEN_BYTES : at], size) == node.key
+        good = encode(tokens[max(0, at - len(last) // TOKEN_BYTES) : at], 1) == last
     else:
         key, at = encode(tokens, size), node.end * core.stride
         tail = key[at:]
-        good = at <= len(key) and key.endswith(node.key, 0, at)
+        good = at <= len(key) and key.endswith(last, 0, at)
     if not good:
         raise StaleReceipt("after", f"the tokens do not begin with those of node {node.id}")
     return tail
