@@ -10,7 +10,7 @@ from typing import Any
 from .node import Node
 
 FEW = 512
-"""So many candidates are kept unseen."""
+"""So many candidates are kept unranked."""
 Rank = Callable[[Node], Any]
 STRATEGIES: dict[str, Rank] = {
     "lru": attrgetter("touched"),
@@ -32,7 +32,7 @@ class Queue:
     pushing, touching and locking nodes cost next to nothing.
     """
 
-    __slots__ = ("_heap", "_most_pushed", "_most_ranked", "_pushed", "bit", "fits", "rank")
+    __slots__ = ("_heap", "_most", "_pushed", "bit", "fits", "rank")
 
     def __init__(self, bit: int, rank: Rank, fits: Callable[[Node], bool]) -> None:
         self.bit = bit
@@ -40,17 +40,15 @@ class Queue:
         self.fits = fits
         self._pushed: list[Node] = []
         self._heap: list[tuple[Any, int, Node]] = []
-        self._most_pushed = self._most_ranked = FEW
+        self._most = FEW
 
     def push(self, node: Node) -> None:
         """`node` is a candidate; whoever pushes has checked that it fits."""
         if not node.queued & self.bit:
             node.queued |= self.bit
             self._pushed.append(node)
-            if len(self._pushed) > self._most_pushed:
-                # Nobody may ever pop this queue.
-                self._pushed = [each for each in self._pushed if self._stays(each)]
-                self._most_pushed = FEW + 2 * len(self._pushed)
+            if len(self._pushed) > FEW:
+                self._rank_pushed()
 
     def pop(self) -> Node | None:
         """The best candidate, which leaves the queue; None if there is none."""
@@ -73,12 +71,14 @@ class Queue:
 
     def _rank_pushed(self) -> None:
         for node in self._pushed:
-            heappush(self._heap, (self.rank(node), node.id, node))
+            if self._stays(node):
+                heappush(self._heap, (self.rank(node), node.id, node))
         self._pushed.clear()
-        if len(self._heap) > self._most_ranked:
+        if len(self._heap) > self._most:
+            # Nobody may ever pop this queue: let go of those that are no candidates any more.
             self._heap = [entry for entry in self._heap if self._stays(entry[2])]
             heapify(self._heap)
-            self._most_ranked = FEW + 2 * len(self._heap)
+            self._most = FEW + 2 * len(self._heap)
 
     def _stays(self, node: Node) -> bool:
         """It is still a candidate; if not, it is no longer marked as one."""
