@@ -383,9 +383,9 @@ class Core:
         if rows:
             event["slots"] = rows
         observe = self.observe
-        post: dict[str, Any] = {str(node.id): observe(node) for node in dict.fromkeys(touched)}
-        post.update((str(id_), None) for id_ in gone)
-        event["post"] = post
+        event["post"] = post = {str(node.id): observe(node) for node in dict.fromkeys(touched)}
+        for id_ in gone:
+            post[str(id_)] = None
         self.seq += 1
         self.recorder(event)
 
@@ -400,8 +400,9 @@ class Core:
         if node.parent is None and len(self.roots) > 1:
             return self._observe_roots()
         seen: dict[str, Any] = {"lock_ref": {"full": node.lock_ref}} if node.lock_ref else {}
+        on_device, on_host = node.device, node.host
         for c, name in self.named:
-            device, host = node.device[c], node.host[c]
+            device, host = on_device[c], on_host[c]
             if host.slots is None:
                 if device.slots is not None:
                     seen[name] = "D" if device.pending is None else "d"
