@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable
-from itertools import count
 from statistics import median
 from time import process_time
 from timeit import repeat as measure
@@ -57,15 +56,10 @@ def compare(components: tuple[str, ...], requests: list[_chat.Request], times: i
     rounds = []
     events = 0
     for _ in range(times + 1):
-        numbers = count()
-        rounds.append(
-            (
-                once(components, requests, None),
-                once(components, requests, lambda _: next(numbers)),
-                once(components, requests, deque[dict[str, Any]](maxlen=1000).append),
-            )
-        )
-        events = next(numbers)
+        counted = _Count()
+        kept = deque[dict[str, Any]](maxlen=1000)
+        rounds.append([once(components, requests, listener) for listener in (None, counted, kept.append)])
+        events = counted.events
     rounds = rounds[1:] or rounds
     off, on = min(each[0] for each in rounds), min(each[1] for each in rounds)
     question = min(measure("core.recorder is not None", globals={"core": _Core()}, number=100_000, repeat=5)) / 100_000
@@ -78,6 +72,13 @@ def compare(components: tuple[str, ...], requests: list[_chat.Request], times: i
         "events a request": events / len(requests),
         "off, share": events * question / off,
     }
+
+
+class _Count:
+    events = 0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        self.events += 1
 
 
 class _Core:
