@@ -383,7 +383,8 @@ class Core:
         if rows:
             event["slots"] = rows
         observe = self.observe
-        event["post"] = post = {str(node.id): observe(node) for node in dict.fromkeys(touched)}
+        post: dict[str, Any] = {str(node.id): observe(node) for node in dict.fromkeys(touched)}
+        event["post"] = post
         for id_ in gone:
             post[str(id_)] = None
         self.seq += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -13,12 +15,14 @@ from ..pools import Pool
 from ..slots import Slots
 from .base import DIRECTIONS, Copy, Direction, Engine, Fault, Fence, LayerFence, Ticket
 from .batches import CopyFailed, Piece, addresses, find_batch, pieces_of
+from .gather import find_gather
 from .threads import ThreadEngine
+from .thresholds import COUNTS, SIZES, Thresholds, Way, calibrate
 
 cuda: Any = torch.cuda
 """Untyped in torch."""
-FEWEST = 4
-"""Fewer pieces than this are started one by one: a batch has a cost of its own."""
+MEASURED = 5
+"""Times that each way to copy is measured at the start; the best counts."""
 
 
 class EventFence:
@@ -74,7 +78,8 @@ class CudaEngine(Engine):
     A transfer starts after the events of all its fences, on its direction's stream. Whole pages are copied in runs of
     neighbouring slots, layer groups page by page: both are contiguous memory on both sides, so that no copy is staged.
     Transfers of a direction are gathered until somebody asks after one of them, at the latest when ends are polled, and
-    are one submission then: one event a layer group, and one call to the driver, where it has such a call.
+    are one submission then: one event a layer group, and one call to the driver or one kernel where `thresholds`,
+    measured when the engine is made, say that this is quicker than copy after copy.
     """
 
     asynchronous = True
@@ -88,6 +93,43 @@ class CudaEngine(Engine):
         self._gathered: dict[Direction, list[CudaTicket]] = {d: [] for d in DIRECTIONS[:2]}
         self._threads = ThreadEngine()
         self._batch = find_batch()
+        self._gather = find_gather(self.device) if self.device.type == "cuda" else None
+        self.thresholds = self._measure() if self._batch or self._gather else Thresholds()
+
+    def _measure(self) -> Thresholds:
+        """What the ways to copy take on this machine, from the host's first call to the last byte."""
+        stream, most = self._streams["load_back"], COUNTS[-1] * SIZES[-1]
+        host = torch.empty(most, dtype=torch.uint8, pin_memory=True)
+        device = torch.empty(most, dtype=torch.uint8, device=self.device)
+        to, at = device.data_ptr(), host.data_ptr()
+
+        def seconds(way: Way, count: int, size: int) -> float:
+            pieces = [(to + n * SIZES[-1], at + n * SIZES[-1], size) for n in range(count)]
+            spent = []
+            for _ in range(MEASURED):
+                stream.synchronize()
+                begun = perf_counter()
+                with cuda.stream(stream):
+                    if way == "single":
+                        for n in range(count):
+                            low = n * SIZES[-1]
+                            device[low : low + size].copy_(host[low : low + size], non_blocking=True)
+                    else:
+                        self._together(way, pieces, stream)
+                stream.synchronize()
+                spent.append(perf_counter() - begun)
+            return min(spent)
+
+        try:
+            return calibrate(seconds, batch=self._batch is not None, gather=self._gather is not None)
+        except CopyFailed:
+            self._batch = None
+            return calibrate(seconds, batch=False, gather=self._gather is not None)
+
+    def _together(self, way: Way, pieces: list[Piece], stream: Any) -> None:
+        start = self._batch if way == "batch" else self._gather
+        assert start is not None
+        start(pieces, stream.cuda_stream)
 
     def fail_next(self, direction: Direction, fault: Fault) -> None:
         """The next transfer of that direction will fail so."""
@@ -146,17 +188,18 @@ class CudaEngine(Engine):
                     ticket.layer_events.append((high, event))
 
     def _copy_group(self, tickets: Sequence[Ticket], low: int, high: int, stream: Any) -> None:
-        """Start to copy one group of layers: in one call, or piece by piece where there is none, or it was refused."""
+        """Start to copy one group of layers, in the quickest way; piece by piece if the driver refuses a batch."""
         counts = [pair for t in tickets for pair in zip(t.copies, t.pages_done, strict=True)]
-        if self._batch is not None:
+        if self.thresholds != Thresholds():
             pieces: list[Piece] = [piece for copy, pages in counts for piece in addresses(copy, pages, low, high)]
-            if len(pieces) >= FEWEST:
+            way = self.thresholds.way(len(pieces), sum(size for _, _, size in pieces))
+            if way != "single":
                 try:
-                    self._batch(pieces, stream.cuda_stream)
+                    self._together(way, pieces, stream)
                     return
                 except CopyFailed:
                     # Whatever of it was started writes the same bytes.
-                    self._batch = None
+                    self._batch, self.thresholds = None, replace(self.thresholds, batch_from=None)
         for copy, pages in counts:
             _copy(copy, pages, low, high)
 

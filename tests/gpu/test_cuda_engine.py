@@ -10,6 +10,8 @@ import pytest
 import torch
 from pinproof.impl import NotReady, TieredCache
 from pinproof.impl.transfers.base import Copy
+from pinproof.impl.transfers.cuda import CudaEngine
+from pinproof.impl.transfers.thresholds import Thresholds
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -69,12 +71,15 @@ def test_a_forward_can_start_on_the_first_layer() -> None:
         assert torch.equal(seen, made.core.expected(made.nodes[node], 0)[:, layer])
 
 
+@pytest.mark.parametrize("way", ["batch", "gather"])
 @pytest.mark.parametrize("group", [0, 1])
-def test_pieces_are_copied_in_one_call_where_the_driver_has_it(group: int) -> None:
+def test_every_way_to_copy_copies(group: int, way: str) -> None:
     made = cache(group=group)
     engine = made.core.engine
-    if engine._batch is None:  # type: ignore[attr-defined]
-        pytest.skip("no cuda-python, or a driver before CUDA 12.8")
+    assert isinstance(engine, CudaEngine)
+    if (engine._batch if way == "batch" else engine._gather) is None:
+        pytest.skip("no cuda-python, or a driver before CUDA 12.8" if way == "batch" else "no Triton")
+    engine.thresholds = Thresholds(batch_from=1) if way == "batch" else Thresholds(gather_from=1, gather_up_to=1 << 30)
     device, host = made.core.pools.device[0], made.core.pools.host[0]
     device.data.copy_(torch.arange(device.data.numel(), device="cuda").view(device.data.shape))
     device.slots.take(32)
@@ -84,7 +89,6 @@ def test_pieces_are_copied_in_one_call_where_the_driver_has_it(group: int) -> No
     engine.wait(ticket)
     assert torch.equal(host.data[::2], device.data[::2].cpu())
     assert torch.count_nonzero(host.data[1::2]) == 0
-    assert engine._batch is not None  # type: ignore[attr-defined]
     ticket.release()
 
 

@@ -13,6 +13,7 @@ from pinproof.impl.transfers import cuda as module
 from pinproof.impl.transfers.base import Copy
 from pinproof.impl.transfers.batches import CopyFailed, Piece
 from pinproof.impl.transfers.cuda import CudaEngine
+from pinproof.impl.transfers.thresholds import Thresholds
 
 
 class Event:
@@ -128,7 +129,7 @@ def test_what_an_operation_copies_goes_to_the_driver_in_one_call(current: Stream
         for to, at, size in pieces:
             ctypes.memmove(to, at, size)
 
-    engine._batch = batch
+    engine._batch, engine.thresholds = batch, Thresholds(batch_from=4)
     cache = TieredCache(transfers=engine, group=group)
     for tokens in ([1, 1, 1], [2, 2, 2, 2], [1, 1, 1, 3, 3]):
         cache.insert(tokens)
