@@ -261,13 +261,14 @@ class TieredCache:
         receipt = self.core.receipt(holder, "request")
         if (missing := requests.unarrived(receipt)) is not None:
             raise NotReady("holder", f"node {missing[0].id} is being loaded")
-        self.core.engine.finish_computing()
         pool = self.core.pools.device[number]
         locked = [node.device[FULL] for node in (receipt.path.path()[-2::-1] if receipt.path else ())]
         if number != FULL:
             seats = [(node, seat) for seat, node in receipt.locks.items() if seat is node.device[number]]
             locked = [seat for node, seat in sorted(seats, key=lambda pair: pair[0].end)]
-        pages = [pool.pages(seat.slots) for seat in locked if seat.slots is not None]
+        parts = [(pool, seat.slots) for seat in locked if seat.slots is not None]
+        self.core.computing.read_now(parts)
+        pages = [pool.pages(slots) for _, slots in parts]
         return torch.cat(pages) if pages else torch.empty((0, *pool.data.shape[1:]), dtype=torch.int64)
 
     def tickets(self, holder: Receipt | int) -> list[Ticket]:

@@ -46,6 +46,16 @@ class Computing:
         self._touch(parts, READ, layers, fences)
         self.engine.compute(look, after=fences)
 
+    def read_now(self, parts: Sequence[Part]) -> None:
+        """The host is about to read these pages; those on the device after all that was to be computed."""
+        on_device = any(pool.tier == "device" for pool, _ in parts)
+        if on_device:
+            self.engine.finish_computing()
+        if self.order is not None:
+            if on_device:
+                self.order.host_knows(self.order.clock(COMPUTE))
+            self.order.access(HOST, parts, READ)
+
     def free(self, pool: Pool, slots: Slots) -> None:
         """Nobody is to use these pages any more: a write, since somebody else may write them from now on. On the device
         it comes after what has been computed, on the host now.

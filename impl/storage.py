@@ -104,6 +104,7 @@ def begin_storage_backup(core: Core, node: Node) -> Operation:
         if seat.slots is None or seat.pending is not None:
             continue
         hashes = page_hashes(core.hashes(node))[-len(seat.slots) :]
+        core.computing.read_now([(core.pools.host[c], seat.slots)])
         for page_hash, page in zip(hashes, core.pools.host[c].pages(seat.slots), strict=True):
             receipt.snapshots.append((store_key(c, page_hash), page_as_bytes(page)))
     if core.recorder is not None:

@@ -183,3 +183,28 @@ def test_what_is_not_computed_yet_is_not_held_against_the_cache() -> None:
     request = cache.lock(node)
     assert torch.equal(cache.gather(request, "full"), cache.core.expected(cache.nodes[node], 0))
     assert cache.core.engine.unwritten == {}
+
+
+def test_a_gather_is_an_access_of_the_host(cache: TieredCache) -> None:
+    node = cache.insert([1, 2, 3])
+    request = cache.lock(node)
+    assert cache.gather(request, "full").shape[0] == 3
+    slots, order = cache.nodes[node].device[0].slots, cache.core.order
+    assert slots is not None
+    assert order is not None
+    order.access(order.open("stray"), [(cache.core.pools.device[0], slots[:1])], WRITE)
+    with pytest.raises(UnorderedAccess, match=f"slot {slots[0]} layer 0: read by host .* write by stray"):
+        cache.gather(request, "full")
+
+
+def test_what_is_kept_for_storage_is_an_access_of_the_host() -> None:
+    made = TieredCache(components=("full", "swa"), window=2, storage=True, storage_writes="asked", happens_before=True)
+    node = made.insert([1, 2, 3, 4])
+    made.wait(made.backup(node))
+    swa = made.nodes[node].host[1].slots
+    order = made.core.order
+    assert swa is not None
+    assert order is not None
+    order.access(order.open("stray"), [(made.core.pools.host[1], swa)], WRITE)
+    with pytest.raises(UnorderedAccess, match=r"host.swa slot .* read by host .* write by stray"):
+        made.storage_backup(node)
