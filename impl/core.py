@@ -273,19 +273,17 @@ class Core:
     # Locks
     def release_all(self, receipt: Receipt) -> list[Node]:
         """Give back everything of a receipt; it is over. Returns the nodes touched."""
-        locks = receipt.locks
-        touched = list(locks.values())
+        touched = list(receipt.locks.values())
         walker = receipt.path
         while walker is not None:
             walker.lock_ref = left = walker.lock_ref - 1
             assert left >= 0, "more released than locked"
             touched.append(walker)
             walker = walker.parent
-        if locks:
-            for seat in locks:
-                assert seat.locks is not None
-                del seat.locks[receipt]
-            locks.clear()
+        for seat in receipt.locks:
+            assert seat.locks is not None
+            del seat.locks[receipt]
+        receipt.locks.clear()
         receipt.path = None
         receipt.over = True
         del self.holders[receipt.id]
