@@ -21,6 +21,7 @@ from .config import NAMES
 from .content import DIGEST
 from .core import Event
 from .keys import decode
+from .namespaces import label
 from .node import Node
 
 MEDIA: Final = ("GPU", "CPU", "DISK")
@@ -40,7 +41,8 @@ class BlockStored(KVCacheEvent):
         token_ids: of all of them.
         block_size: tokens a block.
         medium: one of `MEDIA`.
-        extra_keys: for each block, what else its hash is made from.
+        extra_keys: for each block, what else its hash is made from: its namespace, as `namespaces.label` names it.
+            None for blocks of the empty namespace.
     """
 
     block_hashes: list[int]
@@ -153,7 +155,7 @@ class KVEvents:
 
     def _stored(self, node: Node, blocks: list[int], medium: str) -> BlockStored:
         assert node.parent is not None
-        parent = self._core.hashes(node.parent)
+        parent, namespace = self._core.hashes(node.parent), node.path()[-1].hashes
         return BlockStored(
             blocks,
             block(parent, len(parent) - DIGEST) if node.parent.parent is not None else None,
@@ -161,6 +163,8 @@ class KVEvents:
             self._core.config.page_size,
             None,
             medium,
+            None,
+            [(label(namespace),)] * len(blocks) if namespace else None,
         )
 
 

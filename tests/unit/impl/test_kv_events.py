@@ -19,6 +19,7 @@ from pinproof.impl.kv_events import (
     KVEvents,
     block,
 )
+from pinproof.impl.namespaces import label, seed
 from pinproof.impl.stores.memory import MemoryStore
 
 
@@ -163,6 +164,22 @@ def test_the_shape_on_the_wire() -> None:
     assert batch.events == [AllBlocksCleared()]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(batch))[1] == [["AllBlocksCleared"]]
     assert events.take() is None
+
+
+def test_equal_tokens_of_two_namespaces_are_told_apart() -> None:
+    cache = TieredCache(page_size=2)
+    events = KVEvents(cache)
+    for namespace in ("", "tenant", b"adapter"):
+        cache.insert([1, 2, 3, 4], namespace=namespace)
+    batch = events.take()
+    assert batch is not None
+    told = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))[1]
+    assert [event[8] for event in told] == [None, [[label(seed("tenant"))]] * 2, [[label(seed(b"adapter"))]] * 2]
+    assert [event[3] for event in told] == [[1, 2, 3, 4]] * 3
+    for event, start in zip(told, (b"", seed("tenant"), seed(b"adapter")), strict=True):
+        hashes = chain(start, cache.key([1, 2, 3, 4]), cache.core.stride)
+        assert event[1] == [block(hashes, at) for at in range(0, len(hashes), DIGEST)]
+        assert event[2] is None
 
 
 def test_without_it_nothing_is_recorded() -> None:
