@@ -33,6 +33,7 @@ from pinproof.impl.core import Core
 from pinproof.impl.node import Node
 
 PAGE = 64
+BLOCKS = (10_000, 30_000, 50_000)
 TARGET = 15.0
 
 
@@ -47,13 +48,18 @@ def main() -> None:
         if path is None:
             path, name = Path(folder) / "imitation.jsonl", "imitation"
             _mooncake.imitate(path, 40 if asked.quick else asked.imitate)
-        capacity = 200_000 if asked.quick else asked.capacity
+        repeat = 1 if asked.quick else asked.repeat
         with Cores() as cores:
-            row = compare(cores, str(path), name, asked.limit, capacity, 1 if asked.quick else asked.repeat)
-            show(("requests", "ours op/s", "core", "op/s", "times", "asked", "answers"), lines(row))
+            rows = [
+                compare(cores, str(path), name, asked.limit, capacity, repeat)
+                for capacity in ([200_000] if asked.quick else asked.capacity)
+            ]
+            head = ("tokens held", "found", "own order", "ours op/s", "core", "op/s", "times", "asked", "answers")
+            show(head, [line for row in rows for line in lines(row)])
+            print(f"{rows[0]['requests']:,} requests ({name}), mean {rows[0]['mean tokens']:,.0f} tokens")
             if cores.why_not:
                 print(f"SGLang's cores were not measured: {cores.why_not}")
-    write(asked.json, [row])
+    write(asked.json, rows)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +67,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", type=Path, help="the trace file")
     parser.add_argument("--imitate", type=int, default=0, help="make so many requests of the same shape instead")
     parser.add_argument("--limit", type=int, default=0, help="only so many requests")
-    parser.add_argument("--capacity", type=int, default=3_000_000, help="tokens that the device holds")
+    blocks = " ".join(f"{blocks:,}" for blocks in BLOCKS)
+    parser.add_argument(
+        "--capacity",
+        type=int,
+        nargs="*",
+        default=[blocks * _mooncake.BLOCK for blocks in BLOCKS],
+        help=f"tokens that the device holds, a row for each; {blocks} blocks of the trace's 512 tokens unless given",
+    )
 
 
 def compare(cores: Cores, path: str, name: str, limit: int, capacity: int, repeat: int) -> Row:
@@ -88,6 +101,7 @@ def compare(cores: Cores, path: str, name: str, limit: int, capacity: int, repea
     best = {side: min(one[side] for one in rounds) for side in rounds[0]}
     return {
         "trace": name,
+        "capacity": capacity,
         "requests": len(asked),
         "mean tokens": tokens / len(asked),
         "found": hit / tokens,
@@ -145,15 +159,14 @@ def ours(asked: list[_mooncake.Request], capacity: int) -> tuple[float, list[int
 def lines(row: Row) -> list[list[str]]:
     """A row as text, a line a core."""
     rates: dict[str, Any] = row["operations a second"]
-    what = f"{row['requests']} ({row['trace']}, mean {row['mean tokens']:,.0f} tokens, {row['found']:.1%} found, "
-    what += f"{row['found with our own order']:.1%} with our own order)"
-    first = [what, f"{rates['ours']:,.0f}"]
+    own = row["found with our own order"]
+    first = [f"{row['capacity']:,}", f"{row['found']:.1%}", f"{own:.1%}", f"{rates['ours']:,.0f}"]
     answers = "equal" if row["same answers"] else "DIFFERENT"
     if len(rates) == 1:
         return [[*first, "", "not measured", "", f"{TARGET:g}", ""]]
     return [
         [
-            *(first if n == 0 else ["", ""]),
+            *(first if n == 0 else [""] * len(first)),
             core,
             f"{rates[core]:,.0f}",
             f"{row['times'][core]:.1f}",
