@@ -53,8 +53,8 @@ _NEW = (
         "SGLang #22811",
         (
             Edit(
-                "cache:TieredCache.read_layer",
-                "[LayerFence(ticket, layer) for ticket in self.tickets(receipt)]",
+                "reading:read_layer",
+                "[LayerFence(ticket, layer) for ticket in tickets(receipt)]",
                 "[]",
             ),
         ),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 
-from . import inserting, keys, loading, matching, prefetching, requests
+from . import inserting, keys, loading, matching, prefetching, reading, requests
 from .audit import audit
 from .backup import backup
 from .config import FULL, NAMES, CacheConfig
@@ -18,9 +17,7 @@ from .errors import (
     BadConfig,
     BadTokens,
     Busy,
-    NotReady,
     Refused,
-    SlotError,
     StaleReceipt,
     StorageError,
 )
@@ -36,7 +33,7 @@ from .stats import Stats
 from .storage import end_prefetch, page_hashes
 from .stores import Store, open_store
 from .transfers import make_engine
-from .transfers.base import Engine, Fault, LayerFence, Ticket
+from .transfers.base import Engine, Fault, Ticket
 
 Tier = Literal["device", "host"]
 
@@ -221,19 +218,7 @@ class TieredCache:
             NotReady: bytes have not arrived, or never will since their load-back failed; with `wait` only the
             latter.
         """
-        core = self.core
-        receipt = core.receipt(holder, "request")
-        while (missing := requests.unarrived(receipt)) is not None:
-            node, source = missing
-            if wait and not source.doomed:
-                wait_for(core, source)
-                continue
-            reason = f"the load of node {node.id} failed" if source.doomed else f"node {node.id} is being loaded"
-            core.refuse("forward", {"node": receipt.node.id, "holder": receipt.id}, reason)
-            raise NotReady("holder", reason)
-        if self.config.verify or core.order is not None:
-            self._read(receipt)
-        requests.forward(core, receipt)
+        reading.forward(self.core, self.core.receipt(holder, "request"), wait=wait)
 
     def read_layer(self, holder: Receipt | int, layer: int) -> None:
         """A request reads one layer of all that it has locked as soon as that has arrived, while others are on their
@@ -246,10 +231,7 @@ class TieredCache:
         receipt = self.core.receipt(holder, "request")
         if not 0 <= layer < self.config.layers:
             raise BadArgument("layer", f"{layer!r} is not within 0 and layers={self.config.layers}")
-        missing = requests.unarrived(receipt)
-        if missing is not None and missing[1].doomed:
-            raise NotReady("holder", f"the load of node {missing[0].id} failed")
-        self._read(receipt, layer, [LayerFence(ticket, layer) for ticket in self.tickets(receipt)])
+        reading.read_layer(self.core, receipt, layer)
 
     def gather(self, holder: Receipt | int, component: str) -> torch.Tensor:
         """A copy of what a request has locked of a component, `[pages, layers, words]` int64, in the order of its
@@ -258,53 +240,13 @@ class TieredCache:
         Raises NotReady while bytes are missing; `forward` with `wait` waits for them.
         """
         number = self._component(component)
-        receipt = self.core.receipt(holder, "request")
-        if (missing := requests.unarrived(receipt)) is not None:
-            raise NotReady("holder", f"node {missing[0].id} is being loaded")
-        pool = self.core.pools.device[number]
-        locked = [node.device[FULL] for node in (receipt.path.path()[-2::-1] if receipt.path else ())]
-        if number != FULL:
-            seats = [(node, seat) for seat, node in receipt.locks.items() if seat is node.device[number]]
-            locked = [seat for node, seat in sorted(seats, key=lambda pair: pair[0].end)]
-        parts = [(pool, seat.slots) for seat in locked if seat.slots is not None]
-        self.core.computing.read_now(parts)
-        pages = [pool.pages(slots) for _, slots in parts]
-        return torch.cat(pages) if pages else torch.empty((0, *pool.data.shape[1:]), dtype=torch.int64)
+        return reading.gather(self.core, self.core.receipt(holder, "request"), number)
 
     def tickets(self, holder: Receipt | int) -> list[Ticket]:
         """The transfers that a request would wait for: a forward may start on a layer when all of them have
         `layers_done` it.
         """
-        receipt = self.core.receipt(holder, "request")
-        seats = [node.device[FULL] for node in (receipt.path.path() if receipt.path else ())] + list(receipt.locks)
-        found = {
-            seat.pending.ticket: None for seat in seats if seat.pending is not None and seat.pending.ticket is not None
-        }
-        return list(found)
-
-    def _read(self, receipt: Receipt, layer: int | None = None, after: Sequence[LayerFence] = ()) -> None:
-        """Read what a request has locked, all layers or one; in builds that verify, compare it with what it should be.
-
-        The pages are those of this moment, as a request hands them to its kernels.
-        """
-        core = self.core
-        wanted = requests.reads(receipt)
-        layers = None if layer is None else (layer, layer + 1)
-        pages = [(node, c, node.device[c].slots, core.expected(node, c)) for node, c in wanted if self.config.verify]
-
-        def look() -> None:
-            if any(fence.ticket.error is not None for fence in after):
-                return
-            low, high = layers or (0, self.config.layers)
-            for node, c, slots, expected in pages:
-                pool = core.pools.device[c]
-                if slots is None or not torch.equal(pool.pages(slots)[:, low:high], expected[:, low:high]):
-                    raise SlotError("holder", f"node {node.id} has not its own {NAMES[c]} bytes")
-
-        parts = requests.pages_of(core, wanted)
-        core.computing.read(parts, layers, after, look)
-        if layer is None:
-            core.computing.reads_on(receipt.id, parts)
+        return reading.tickets(self.core.receipt(holder, "request"))
 
     def insert(
         self,
