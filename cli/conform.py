@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,6 +13,7 @@ from ..conformance.conform import ConformResult
 from ..conformance.conform import conform as run_conformance
 from ..conformance.covering import run_suite
 from ..conformance.dialects.checked import WAYS
+from ..conformance.registry import open_target
 from ..model.errors import BadArgument
 from ..proofs.suite import read_suite
 from .options import ComponentsOption, Json, PolicyOption, Seed, TargetOption, component_sets, policies
@@ -42,6 +44,9 @@ def conform(
     storage: Annotated[
         Path | None, typer.Option(help="A directory for the storage tier (LMDB), emptied first; in memory if left out.")
     ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Operations in one request, checked while the next are under way.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Drive a target with random operations, faults included, or a workload, and check every event and every byte.
@@ -60,12 +65,12 @@ def conform(
     if wanted < 0:
         raise typer.BadParameter(f"{wanted} is not a number of steps", param_hint="--steps")
     found = []
-    with progress("conforming", quiet=json) as tick:
+    with closing(open_target(target)) as opened, progress("conforming", quiet=json) as tick:
         for number, (chosen, parts) in enumerate(runs):
             name = f"{chosen}/{'+'.join(parts)}"
             found.append(
                 run_conformance(
-                    target, chosen, parts, wanted, seed, workload,
+                    opened, chosen, parts, wanted, seed, workload, batch=batch or 0,
                     scale=scale, single_actions=single_actions, trace=trace, promote=promote, storage=storage,
                     progress=lambda done, total, n=number, w=name: tick(n * wanted + done, len(runs) * wanted, w),  # type: ignore[misc]
                 )

@@ -76,8 +76,9 @@ def campaign(
     progress: Callable[[int, int], None] | None = None,
     audit_every: int = 24,
     shorten: bool = True,
+    batch: int = 0,
 ) -> Campaign:
-    """Live again and again, for `steps` operations in all."""
+    """Live again and again, for `steps` operations in all, `batch` of them in one request (0: each by itself)."""
     done = Campaign()
     known = deviations_of(target.name, policy, components)
     done.gone = stale(target, known, policy, components)
@@ -88,7 +89,7 @@ def campaign(
         life = Session(
             target, chosen, seed=number, audit_every=audit_every, listen=listen, known=lambda v: names(known, v)
         )
-        life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)))
+        life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)), batch=batch)
         done.lives += 1
         done.steps += max(1, life.done)
         done.events += life.events

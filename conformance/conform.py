@@ -17,6 +17,7 @@ from .checker import After
 from .dialects import dialect_of
 from .dialects.checked import How, how_checked
 from .driver import Driver, small
+from .errors import ConformanceError
 from .events import Event
 from .registry import open_target
 from .scenario import Scenario, from_run, steps_of, write
@@ -110,11 +111,12 @@ def conform(
     progress: Progress | None = None,
     suite: Sequence[Operation] | None = None,
     storage: Path | None = None,
+    batch: int = 0,
 ) -> ConformResult:
     """Drive a target for `steps` operations, or through a workload, and check everything that it does.
 
     Args:
-        target: a name (see `registry`), a target, or a factory of targets.
+        target: a name (see `registry`), a target (left open), or a factory of targets.
         steps: operations to perform; with a workload, at most so many (0: all of it).
         workload: "chat", or the path of a Mooncake trace.
         configuration: sizes; small ones of the seed's choosing unless given.
@@ -127,17 +129,21 @@ def conform(
         scale: how much a Mooncake trace is scaled down; chosen to fit unless given.
         suite: perform these operations instead of choosing some.
         storage: a directory for the storage tier, with one below it for each layout of pages; in memory unless given.
+        batch: operations in one request (see `batches`); 0: each by itself. What a workload asks next depends on the
+            answer before.
 
     Raises:
         UnknownTarget, TargetUnavailable, BadWorkload, ConformanceError: as their names say, with the argument.
     """
+    if batch and workload is not None:
+        raise ConformanceError("batch: what a workload asks next depends on the answer before")
     opened = open_target(target)
     try:
         work = open_workload(workload, policy, components, seed, scale) if workload is not None else None
-        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions, storage)
+        reproduce = _command(opened.name, policy, components, steps, seed, workload, single_actions, storage, batch)
         plain = not (workload or suite or trace or configuration or single_actions or storage)
         if plain and dialect_of(opened.name) is not None:
-            return _lives(opened, policy, components, steps, seed, reproduce, progress, promote, shortest)
+            return _lives(opened, policy, components, steps, seed, reproduce, progress, promote, shortest, batch)
         chosen = configuration or (work.configuration if work is not None else small(policy, components, seed))
         if storage is not None:
             place = storage / f"{policy}-{'+'.join(components)}-{chosen.page_size}"
@@ -150,7 +156,7 @@ def conform(
         )  # fmt: skip
         start = time.perf_counter()
         run = suite if suite is not None else _operations(session, chosen, steps, seed, work, single_actions)
-        _perform(session, run, steps, progress)
+        _perform(session, run, steps, progress, batch)
         seconds = time.perf_counter() - start
         missing = tuple(work.missing(steps)) if work is not None and not session.violations else ()
         verdict: Verdict = "violated" if session.violations else "vacuous" if missing else "holds"
@@ -165,18 +171,19 @@ def conform(
             reproduce, missing,
         )  # fmt: skip
     finally:
-        opened.close()
+        if opened is not target:
+            opened.close()
 
 
 def _lives(
     opened: Target, policy: Policy, components: tuple[Component, ...], steps: int, seed: int, reproduce: str,
-    progress: Progress | None, promote: Path | None, shortest: bool,
+    progress: Progress | None, promote: Path | None, shortest: bool, batch: int,
 ) -> ConformResult:  # fmt: skip
     """A release that is known to deviate: many short lives, so that one thing does not hide another."""
     coverage: Counter[str] = Counter()
     done = campaign(
         opened, policy, components, steps, seed,
-        listen=_listener(coverage, None), progress=progress, shorten=shortest,
+        listen=_listener(coverage, None), progress=progress, shorten=shortest, batch=batch,
     )  # fmt: skip
     first = next((f.scenario for f in done.found.values() if f.scenario is not None), None)
     if promote is not None and first is not None:
@@ -217,10 +224,10 @@ def _operations(
 
 
 def _perform(
-    session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None
+    session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None, batch: int
 ) -> None:
     if progress is None:
-        session.run(run if not steps else _first(run, steps))
+        session.run(run if not steps else _first(run, steps), batch=batch)
         return
 
     def told() -> Iterator[Operation]:
@@ -229,7 +236,7 @@ def _perform(
                 progress(number, steps)
             yield each
 
-    session.run(told())
+    session.run(told(), batch=batch)
     progress(session.done, steps)
 
 
@@ -275,10 +282,12 @@ def _command(
     workload: str | None,
     single: bool,
     storage: Path | None,
+    batch: int,
 ) -> str:
     parts = [
         "pinproof conform", f"--target {target}", f"--policy {policy}", f"--components {'+'.join(components)}",
         f"--seed {seed}", f"--steps {steps}", *([f"--workload {workload}"] if workload else []),
         *(["--single-actions"] if single else []), *([f"--storage {storage}"] if storage else []),
+        *([f"--batch {batch}"] if batch else []),
     ]  # fmt: skip
     return " ".join(parts)

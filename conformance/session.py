@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.algebra import Parameter
+from .batches import in_batches
 from .checker import After, Checker
 from .dialects import WINDOW_TOPS
 from .events import Event, Header
@@ -62,7 +63,8 @@ class Session:
         known: how often each known deviation was seen.
         violations: what was found, in order.
         log: every operation performed, for replay and shrinking, if it is kept.
-        last: the answer to the last operation.
+        last: the answer to the last operation, if it was performed by itself.
+        reads: bytes are read back.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Session:
         self.ignores = known
         self._crashed = False
         self._keep_log = keep_log
-        self._audit_every = audit_every
+        self.audit_every = audit_every
         self._listen = listen
         answer = target.configure(configuration)
         self.header: Header = header_of(target, configuration, seed=seed, reproduce=reproduce)
@@ -100,7 +102,7 @@ class Session:
         self.checker = Checker.of(self.header, after=follow, complete=target.capabilities.complete)
         self.situation = Situation(self.checker.machine)
         self.operations = set(target.capabilities.operations)
-        self._reads = read and "read" in self.operations
+        self.reads = read and "read" in self.operations
         self._renamed: dict[tuple[str, int], int] | None = {("node", 0): 0} if renaming else None
         self._writer = TraceWriter(trace, self.header) if trace is not None else None
         self._stop = after == "stop"
@@ -118,25 +120,42 @@ class Session:
         args = self.situation.resolve(asked.args)
         if args is None:
             return None
+        answer = self.last = self.target.op(asked.name, **self.given(asked.name, args))
+        self.take(asked, args, answer)
+        if self.over:
+            return answer
+        if self.reads and (arrived := self.arrived(answer.events)):
+            self.problems(self.target.op("read", nodes=arrived), "bytes/read")
+        if self.audit_every and not self.done % self.audit_every:
+            self.audit()
+        return answer
+
+    def given(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as the target is given them: those of a single action under the names of this run."""
+        if name != "act" or self._renamed is None:
+            return args
+        fresh = {q.var.name for q in self._parameters(args["action"]) if q.kind in ("fresh", "idle")}
+        own = {
+            k: self._renamed.get((_kind(k), v), v if k in fresh else NOBODY) for k, v in args["args"].items()
+        }  # fmt: skip
+        return {**args, "args": own}
+
+    def take(self, asked: Operation, args: dict[str, Any], answer: Answer) -> None:
+        """Check what the target said to one operation.
+
+        Args:
+            asked: as the log is to have it.
+            args: those of `asked` with its picks answered.
+        """
         self.done += 1
         if asked.name == "act":
-            answer = self._act(args["action"], args["args"])
-        else:
-            if self._keep_log:
-                self.log.append(asked)
-            answer = self.target.op(asked.name, **args)
-        self.last = answer
-        arrived = self._absorb(answer)
+            self._acted(args["action"], args["args"], answer)
+        elif self._keep_log:
+            self.log.append(asked)
+        self._absorb(answer)
         if answer.error is not None:
             self._judge_error(asked.name, args, answer)
         self._set_known_apart()
-        if self.over:
-            return answer
-        if arrived and self._reads:
-            self._check_bytes(arrived)
-        if self._audit_every and not self.done % self._audit_every:
-            self.audit()
-        return answer
 
     def _set_known_apart(self) -> None:
         """Known deviations are counted; only what is not known is held against the target."""
@@ -151,13 +170,8 @@ class Session:
                 self.known[name] += 1
         self.violations = rest
 
-    def _act(self, action: str, args: dict[str, int]) -> Answer:
+    def _acted(self, action: str, args: dict[str, int], answer: Answer) -> None:
         """One action of the model. It is logged with the ids that the target chose, if it was taken at all."""
-        given = args
-        if self._renamed is not None:
-            fresh = {q.var.name for q in self._parameters(action) if q.kind in ("fresh", "idle")}
-            given = {k: self._renamed.get((_kind(k), v), v if k in fresh else NOBODY) for k, v in args.items()}
-        answer = self.target.op("act", action=action, args=given)
         result = answer.result if isinstance(answer.result, dict) else {}
         names = result.get("names", {})
         if self._renamed is not None:
@@ -166,14 +180,12 @@ class Session:
             self.log.append(
                 operation("act", action=action, args={**args, **({} if self._renamed is not None else names)})
             )
-        return answer
 
     def _parameters(self, action: str) -> tuple[Parameter, ...]:
         known = self.checker.machine.instance.actions.get(action)
         return known.parameters if known is not None else ()
 
-    def _absorb(self, answer: Answer) -> list[int]:
-        arrived: dict[int, None] = {}
+    def _absorb(self, answer: Answer) -> None:
         check = self.checker.check
         for event in answer.events:
             if event.seq != self.events:
@@ -185,14 +197,20 @@ class Session:
             if self._listen is not None:
                 self._listen(event)
             self.violations.extend(check(event))
-            if event.action in ARRIVALS and event.outcome == "done":
-                arrived.update((node, None) for node, state in event.post.items() if state is not None and node)
         for told in answer.violations:
             what = told.get("kind", "")
             words = f"{what}: {told.get('message', '')}"
             kind: Kind = _REPORTED.get(what, "accounting")
             self.violations.append(Violation(kind, self.events - 1, f"target/{what.replace(' ', '-')}", words))
-        return list(arrived)
+
+    @staticmethod
+    def arrived(events: Iterable[Event]) -> list[int]:
+        """The nodes of which these events bring bytes."""
+        found: dict[int, None] = {}
+        for event in events:
+            if event.action in ARRIVALS and event.outcome == "done":
+                found.update((node, None) for node, state in event.post.items() if state is not None and node)
+        return list(found)
 
     def _judge_error(self, name: str, args: dict[str, Any], answer: Answer) -> None:
         assert answer.error is not None
@@ -218,17 +236,13 @@ class Session:
         words = f"{name}: {answer.error.type}: {answer.error.message}"
         self.violations.append(Violation("crash", self.events - 1, "target/crash", words))
 
-    def _check_bytes(self, nodes: list[int]) -> None:
-        answer = self.target.op("read", nodes=nodes)
-        self._problems(answer, "bytes/read")
-
     def audit(self) -> None:
         """The target looks at all it has."""
         if "audit" in self.operations:
-            self._problems(self.target.op("audit"), "target/audit")
-            self._set_known_apart()
+            self.problems(self.target.op("audit"), "target/audit")
 
-    def _problems(self, answer: Answer, rule: str) -> None:
+    def problems(self, answer: Answer, rule: str) -> None:
+        """What the target found when it was asked to read or to look."""
         self._absorb(answer)
         if not answer.ok:
             self._crash(answer, rule)
@@ -236,6 +250,7 @@ class Session:
         for words in (answer.result or {}).get("problems", ()):
             kind: Any = "bytes" if "bytes" in words else "accounting"
             self.violations.append(Violation(kind, self.events - 1, rule, words))
+        self._set_known_apart()
 
     # Ends
     def finish(self) -> None:
@@ -306,18 +321,24 @@ class Session:
             words = f"nothing is under way, and there is {', '.join(left)}"
             self.violations.append(Violation("accounting", self.events - 1, "idle/empty-handed", words))
 
+    def _one_by_one(self, asked: Iterable[Operation]) -> None:
+        for each in asked:
+            self.perform(each)
+            if self.over:
+                break
+
     def close(self) -> None:
         """The trace is complete. The target stays as it is."""
         if self._writer is not None:
             self._writer.close()
 
-    def run(self, asked: Iterable[Operation], *, finish: bool = True) -> list[Violation]:
-        """Perform operations until something is found; returns what was."""
+    def run(self, asked: Iterable[Operation], *, finish: bool = True, batch: int = 0) -> list[Violation]:
+        """Perform operations until something is found; returns what was. With `batch`, so many in one request."""
         try:
-            for each in asked:
-                self.perform(each)
-                if self.over:
-                    break
+            if batch:
+                in_batches(self, asked, batch)
+            else:
+                self._one_by_one(asked)
             if finish and not self.over:
                 self.finish()
         finally:

@@ -62,10 +62,15 @@ NOBODY = 999_999
 
 
 class Situation:
-    """Answers picks from the state of the model that follows a run."""
+    """Answers picks from the state of the model that follows a run.
+
+    Attributes:
+        spent: holders that are no longer picked, though the model does not know yet what becomes of them.
+    """
 
     def __init__(self, machine: ReferenceMachine) -> None:
         self.machine = machine
+        self.spent: set[int] = set()
 
     def among(self, kind: str) -> set[int]:
         """All nodes or holders of a kind."""
@@ -80,12 +85,30 @@ class Situation:
                     found[name] = NOBODY
                     continue
                 ids = self.among(value.among)
+                if self.spent and value.among in HOLDERS:
+                    ids = ids - self.spent
                 if not ids:
                     return None
                 found[name] = sorted(ids)[value.index % len(ids)]
             else:
                 found[name] = value
         return found
+
+    def picks(self, asked: Operation, args: Mapping[str, Any]) -> Operation:
+        """The operation with picks that mean now what `args` say; with ids where no pick does."""
+        given = {}
+        for name, value in asked.args.items():
+            given[name] = value
+            if isinstance(value, Pick) and value.among != "nobody":
+                given[name] = self._pick(value.among, args[name])
+        return Operation(asked.name, given)
+
+    def _pick(self, kind: str, wanted: int) -> Pick | int:
+        for among in (kind, "any" if kind in NODES else "operation"):
+            ids = self.among(among)
+            if wanted in ids:
+                return Pick(among, sorted(ids).index(wanted))
+        return wanted
 
 
 class Operation(NamedTuple):

@@ -27,9 +27,9 @@ from .vocabulary import (
 _SORT_OF: Mapping[str, Sort] = {"live": NODE, "inner": NODE, "fresh": NODE, "idle": HOLDER, "any": HOLDER}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """The actions, relations and properties of one (policy, component set)."""
+    """The actions, relations and properties of one (policy, component set). Equal to itself alone."""
 
     setting: Setting
     relations: tuple[Relation, ...]

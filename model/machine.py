@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product, takewhile
 from typing import Literal
 
@@ -55,14 +55,12 @@ class ReferenceMachine:
     """
 
     def __init__(self, policy: Policy | Instance, components: tuple[Component, ...] = ("full",)) -> None:
-        if isinstance(policy, Instance):
-            self.instance, self._plans = policy, _plans(policy)
-        else:
-            self.instance, self._plans = _protocol(policy, components)
+        self.instance = policy if isinstance(policy, Instance) else instance(policy, components)
+        self._plans = _plans(self.instance)
         self.components = self.instance.setting.components
         relations = self.instance.relations
         self.state = State(relations)
-        self._busy = compile_formula(busy(_HOLDER), (_HOLDER,), relations)
+        self._busy = _compiled_busy(relations)
 
     def step(self, name: str, args: Mapping[str, int]) -> Outcome:
         """Do one action, if it may be done; nothing changes unless it is.
@@ -172,6 +170,11 @@ _SORTS: Mapping[str, Literal["node", "holder"]] = {"holder": "holder"}
 
 
 @cache
+def _compiled_busy(relations: tuple[Relation, ...]) -> Callable[..., bool]:
+    return compile_formula(busy(_HOLDER), (_HOLDER,), relations)
+
+
+@cache
 def _compiled_rule(rule: Property, relations: tuple[Relation, ...]) -> Callable[..., bool]:
     return compile_formula(rule.formula, rule.variables, relations)
 
@@ -189,15 +192,9 @@ class _Plan:
     force: Callable[..., int]
 
 
-@cache
-@cache
-def _protocol(policy: Policy, components: tuple[Component, ...]) -> tuple[Instance, dict[str, _Plan]]:
-    """An instance of the protocol itself, ready to run: machines are made by the thousand."""
-    known = instance(policy, components)
-    return known, _plans(known)
-
-
+@lru_cache(maxsize=64)
 def _plans(known: Instance) -> dict[str, _Plan]:
+    """The actions, ready to run: machines are made by the thousand."""
     return {name: _plan(action, known.relations) for name, action in known.actions.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ...model.instance import Instance, instance, record
 from ...model.protocol import Setting
@@ -38,9 +39,9 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """The protocol as one release of a target speaks it."""
+    """The protocol as one release of a target speaks it. Equal to itself alone."""
 
     name: str
     differences: tuple[Difference, ...]
@@ -55,13 +56,18 @@ class Dialect:
 
     def instance(self, policy: Policy, components: tuple[Component, ...]) -> Instance:
         """The protocol text with the actions that the dialect words otherwise."""
-        plain = instance(policy, components)
-        setting = Setting(plain.setting.policy, plain.setting.components)
-        actions = {**plain.actions, **record(setting, text(self.habits))}
-        refill = actions.pop(REFILL, None)
-        if refill is not None:
-            actions["attach_host_aux.full"] = replace(refill, name="attach_host_aux.full")
-        return replace(plain, actions=actions)
+        return _spoken(self, policy, components)
+
+
+@cache
+def _spoken(dialect: Dialect, policy: Policy, components: tuple[Component, ...]) -> Instance:
+    plain = instance(policy, components)
+    setting = Setting(plain.setting.policy, plain.setting.components)
+    actions = {**plain.actions, **record(setting, text(dialect.habits))}
+    refill = actions.pop(REFILL, None)
+    if refill is not None:
+        actions["attach_host_aux.full"] = replace(refill, name="attach_host_aux.full")
+    return replace(plain, actions=actions)
 
 
 def release_number(version: str) -> tuple[int, ...]:

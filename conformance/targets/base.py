@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -136,6 +137,24 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Let go of whatever the target holds."""
+
+
+class OneByOne:
+    """A target that takes one operation at a time, asked for several: what `send` asks for, `receive` answers."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._answers: list[Answer] = []
+
+    def send(self, requests: Sequence[dict[str, Any]]) -> None:
+        """Do them."""
+        self._answers = [
+            self._target.op(each["op"], **{k: v for k, v in each.items() if k != "op"}) for each in requests
+        ]
+
+    def receive(self) -> list[Answer]:
+        """What came of them."""
+        return self._answers
 
 
 def header_of(target: Target, configuration: Configuration, *, seed: int | None = None, reproduce: str = "") -> Header:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import select
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import msgspec
 
+from ..errors import ConformanceError
 from .base import CRASHED, Answer, Capabilities, Configuration, Problem
 
 TIMEOUT = 60.0
@@ -29,6 +30,7 @@ class _Batch(msgspec.Struct):
     answers: list[Answer] = []
     ok: bool = True
     error: Problem | None = None
+    id: int | None = None
 
 
 class WorkerTarget:
@@ -49,6 +51,9 @@ class WorkerTarget:
         self._stderr: BinaryIO | None = None
         self._next = 0
         self._rest = b""
+        self._asked: str | None = None
+        self._requests = 0
+        self._unsent = memoryview(b"")
         self._dead: str | None = None
         self._encode = msgspec.json.Encoder().encode
         self._answer = msgspec.json.Decoder(Answer).decode
@@ -73,14 +78,33 @@ class WorkerTarget:
         return self._decoded(line, self._answer) if isinstance(line, bytes) else line
 
     def batch(self, requests: Sequence[dict[str, Any]]) -> list[Answer]:
-        """Several operations in one round trip; the last answer tells of a crash."""
-        line = self._exchange({"op": "batch", "requests": list(requests)})
+        """Several operations in one round trip; an answer that is the last and tells of a crash stands for the rest."""
+        self.send(requests)
+        return self.receive()
+
+    def send(self, requests: Sequence[dict[str, Any]]) -> None:
+        """Ask for several operations, and do not wait for the answers: `receive` gives them."""
+        self._requests = len(requests)
+        self._begin({"op": "batch", "requests": list(requests)})
+
+    def receive(self) -> list[Answer]:
+        """The answers to what was sent, as of `batch`.
+
+        Raises:
+            ConformanceError: the target takes one operation at a time.
+        """
+        line = self._end()
         if not isinstance(line, bytes):
             return [line]
-        try:
-            return self._batch(line).answers
-        except msgspec.DecodeError as error:
-            return [self._ended(f"its answer makes no sense: {error}")]
+        told: _Batch | Answer = self._decoded(line, self._batch)
+        if isinstance(told, Answer):
+            return [told]
+        if not told.ok:
+            problem = told.error or Problem("RefusedOperation", "no reason given")
+            raise ConformanceError(f"{self.name} takes no batches: {problem.message}")
+        if len(told.answers) != self._requests:
+            return [self._ended(f"it gave {len(told.answers)} answers to {self._requests} requests")]
+        return told.answers
 
     def close(self) -> None:
         """End the process."""
@@ -98,7 +122,7 @@ class WorkerTarget:
         if self._stderr is not None:
             self._stderr.close()
             self._stderr = None
-        self._dead, self._rest = None, b""
+        self._dead, self._rest, self._asked = None, b"", None
 
     # The wire
     def _start(self) -> None:
@@ -115,51 +139,72 @@ class WorkerTarget:
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def _exchange(self, request: dict[str, Any]) -> bytes | Answer:
-        """One line there, one line back. Reads while it writes, so that neither side can block the other for good."""
+        """One line there, one line back."""
+        self._begin(request)
+        return self._end()
+
+    def _begin(self, request: dict[str, Any]) -> None:
+        """Send a line, as far as that goes without waiting."""
+        if self._asked is not None:
+            self._end()  # nobody wants that answer any more
+        self._next += 1
+        self._asked = request["op"]
+        self._unsent = memoryview(self._encode({"id": self._next, **request}) + b"\n")
+        if self._dead is None and self._process is not None:
+            self._write(self._process)
+
+    def _write(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        try:
+            self._unsent = self._unsent[os.write(process.stdin.fileno(), self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent = self._unsent[:0]
+
+    def _end(self) -> bytes | Answer:
+        """The line that comes back. Reads while it writes, so that neither side can block the other for good."""
+        asked, self._asked = self._asked, None
         if self._dead is not None:
             return Answer(False, None, Problem(CRASHED, self._dead))
         if self._process is None:
             return Answer(False, None, Problem("RefusedUnconfigured", "configure it first"))
-        self._next += 1
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        unsent = memoryview(self._encode({"id": self._next, **request}) + b"\n")
         pieces = [self._rest]
         end = time.monotonic() + self.timeout
-        with selectors.DefaultSelector() as ready:
-            ready.register(process.stdout, selectors.EVENT_READ)
-            ready.register(process.stdin, selectors.EVENT_WRITE)
-            while True:
-                left = end - time.monotonic()
-                if left <= 0:
-                    _kill(process)
-                    return self._ended(f"{request['op']}: no answer within {self.timeout:g} s; it was killed")
-                for key, _ in ready.select(left):
-                    if key.fileobj is process.stdin:
-                        try:
-                            unsent = unsent[os.write(process.stdin.fileno(), unsent) :]
-                        except OSError:
-                            unsent = unsent[:0]
-                        if not unsent:
-                            ready.unregister(process.stdin)
-                        continue
-                    piece = os.read(process.stdout.fileno(), 1 << 18)
-                    if not piece:
-                        return self._ended(f"{request['op']}: it ended")
-                    pieces.append(piece)
-                    if b"\n" in piece:
-                        line, _, self._rest = b"".join(pieces).partition(b"\n")
-                        return line
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                _kill(process)
+                return self._ended(f"{asked}: no answer within {self.timeout:g} s; it was killed")
+            ready = select.poll()
+            ready.register(process.stdout, select.POLLIN)
+            if self._unsent:
+                ready.register(process.stdin, select.POLLOUT)
+            found = [fd for fd, _ in ready.poll(1000 * left)]
+            if process.stdin.fileno() in found:
+                self._write(process)
+            if process.stdout.fileno() not in found:
+                continue
+            piece = os.read(process.stdout.fileno(), 1 << 18)
+            if not piece:
+                return self._ended(f"{asked}: it ended")
+            pieces.append(piece)
+            if b"\n" in piece:
+                line, _, self._rest = b"".join(pieces).partition(b"\n")
+                return line
 
-    def _decoded(self, line: bytes, decode: Any) -> Answer:
+    def _decoded(self, line: bytes, decode: Callable[[bytes], Any]) -> Any:
+        """What a line says; an answer that tells of a crash if it makes no sense."""
         try:
-            answer: Answer = decode(line)
+            told = decode(line)
         except msgspec.DecodeError as error:
             return self._ended(f"its answer makes no sense: {error}: {line[:200]!r}")
-        if answer.id != self._next:
-            return self._ended(f"it answered {answer.id}, and was asked {self._next}")
-        return answer
+        if told.id != self._next:
+            return self._ended(f"it answered {told.id}, and was asked {self._next}")
+        return told
 
     def _ended(self, words: str) -> Answer:
         status = None
