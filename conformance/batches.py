@@ -8,15 +8,14 @@ the situation in which it was. The log has each with the picks that mean the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from .session import Performer, Session
 from .situation import Operation
 from .targets.base import Answer, OneByOne
 from .targets.worker import WorkerTarget
-
-if TYPE_CHECKING:
-    from .session import Session
 
 ENDING = ("unlock", "abort", "wait", "finish_prefetch", "commit_load_back", "release_window")
 """After these there is nothing more to be asked of their holder, or not the same."""
@@ -50,8 +49,12 @@ class Batch(NamedTuple):
 NOTHING = Batch([], [], [])
 
 
-def in_batches(session: Session, run: Iterable[Operation], size: int) -> None:
-    """Perform a run, `size` operations in one request, until something is found."""
+def in_batches_of(size: int) -> Performer | None:
+    """Performs runs with so many operations in one request; 0: None, for one by one."""
+    return partial(_perform, size) if size else None
+
+
+def _perform(size: int, session: Session, run: Iterable[Operation]) -> None:
     target = session.target
     pipe = target if isinstance(target, WorkerTarget) else OneByOne(target)
     coming = iter(run)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..model.vocabulary import Component, Policy
+from .batches import in_batches_of
 from .deviations import Deviation, deviations_of, stale
 from .driver import Driver, small
 from .events import Event
@@ -89,7 +90,7 @@ def campaign(
         life = Session(
             target, chosen, seed=number, audit_every=audit_every, listen=listen, known=lambda v: names(known, v)
         )
-        life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)), batch=batch)
+        life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)), by=in_batches_of(batch))
         done.lives += 1
         done.steps += max(1, life.done)
         done.events += life.events

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..model.vocabulary import Component, Policy
+from .batches import in_batches_of
 from .campaign import Found, campaign
 from .checker import After
 from .dialects import dialect_of
@@ -227,7 +228,7 @@ def _perform(
     session: Session, run: Iterator[Operation] | Sequence[Operation], steps: int, progress: Progress | None, batch: int
 ) -> None:
     if progress is None:
-        session.run(run if not steps else _first(run, steps), batch=batch)
+        session.run(run if not steps else _first(run, steps), by=in_batches_of(batch))
         return
 
     def told() -> Iterator[Operation]:
@@ -236,7 +237,7 @@ def _perform(
                 progress(number, steps)
             yield each
 
-    session.run(told(), batch=batch)
+    session.run(told(), by=in_batches_of(batch))
     progress(session.done, steps)
 
 

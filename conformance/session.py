@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..model.algebra import Parameter
-from .batches import in_batches
 from .checker import After, Checker
 from .dialects import WINDOW_TOPS
 from .events import Event, Header
@@ -332,18 +331,19 @@ class Session:
         if self._writer is not None:
             self._writer.close()
 
-    def run(self, asked: Iterable[Operation], *, finish: bool = True, batch: int = 0) -> list[Violation]:
-        """Perform operations until something is found; returns what was. With `batch`, so many in one request."""
+    def run(self, asked: Iterable[Operation], *, finish: bool = True, by: Performer | None = None) -> list[Violation]:
+        """Perform operations until something is found; returns what was. `by`: otherwise than one by one."""
         try:
-            if batch:
-                in_batches(self, asked, batch)
-            else:
-                self._one_by_one(asked)
+            (by or Session._one_by_one)(self, asked)
             if finish and not self.over:
                 self.finish()
         finally:
             self.close()
         return self.violations
+
+
+Performer = Callable[[Session, Iterable[Operation]], None]
+"""Performs a run on a session."""
 
 
 def _kind(parameter: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from pinproof.conformance.batches import in_batches_of
 from pinproof.conformance.conform import conform
 from pinproof.conformance.driver import Driver, small
 from pinproof.conformance.errors import ConformanceError
@@ -40,7 +41,7 @@ def test_a_worker_gets_the_same_verdict_as_without(target: str) -> None:
 def test_what_was_done_in_batches_is_the_same_one_by_one(target: str, tmp_path: Path) -> None:
     opened, chosen = open_target(target), small("write_back", ALL, 5)
     session = Session(opened, chosen, trace=tmp_path / "batches")
-    session.run(_chosen(session, 200), finish=False, batch=8)
+    session.run(_chosen(session, 200), finish=False, by=in_batches_of(8))
     alone = Session(opened, chosen, trace=tmp_path / "alone")
     alone.run(session.log, finish=False)
     opened.close()
@@ -98,7 +99,7 @@ def test_a_worker_that_ends_in_a_batch_is_followed_up_to_there() -> None:
     target = WorkerTarget([sys.executable, "-c", ENDS], "mortal")
     for batch in (0, 2, 3, 9):
         session = Session(target, Configuration())
-        assert [v.kind for v in session.run(run, batch=batch)] == ["crash"]
+        assert [v.kind for v in session.run(run, by=in_batches_of(batch))] == ["crash"]
         assert "last words" in session.violations[0].words
         assert (session.events, session.done) == (3, 4), batch
         assert [each.args["action"] for each in session.log] == ["insert_leaf", "insert_leaf", "lock", "unlock"]
@@ -119,7 +120,7 @@ def test_what_cannot_go_in_batches_is_told() -> None:
     target = WorkerTarget([sys.executable, "-S", "-c", ALONE], "single-minded")
     session = Session(target, Configuration())
     with pytest.raises(ConformanceError, match="single-minded takes no batches: one at a time"):
-        session.run([operation("poll")], batch=4)
+        session.run([operation("poll")], by=in_batches_of(4))
     target.close()
     with pytest.raises(ConformanceError, match="batch: what a workload asks next"):
         conform("impl", workload="chat", batch=4)
