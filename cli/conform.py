@@ -16,6 +16,7 @@ from ..conformance.dialects.checked import WAYS
 from ..conformance.registry import open_target
 from ..model.errors import BadArgument
 from ..proofs.suite import read_suite
+from .lockstep import run_lockstep
 from .options import ComponentsOption, Json, PolicyOption, Seed, TargetOption, component_sets, policies
 from .report import finish, out, progress, verdict_line, worst
 
@@ -47,6 +48,9 @@ def conform(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Operations in one request, checked while the next are under way.")
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A second target: the same operations go to both, and the answers are compared.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Drive a target with random operations, faults included, or a workload, and check every event and every byte.
@@ -64,6 +68,10 @@ def conform(
         raise typer.BadParameter("there is no end to it: name a number of steps", param_hint="--steps")
     if wanted < 0:
         raise typer.BadParameter(f"{wanted} is not a number of steps", param_hint="--steps")
+    if against is not None:
+        if workload or single_actions or trace or storage or scale:
+            raise typer.BadParameter("only with --steps, --seed, --batch and --promote", param_hint="--against")
+        run_lockstep(target, against, runs, wanted, seed, batch or 0, promote, as_json=json)
     found = []
     with closing(open_target(target)) as opened, progress("conforming", quiet=json) as tick:
         for number, (chosen, parts) in enumerate(runs):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..conformance.diff import diff as run_diff
-from ..conformance.divergence import DiffResult, Divergence
+from ..conformance.divergence import DiffResult, Divergence, FieldDifference
 from ..conformance.shadow_diff import is_of_calls
 from ..view.sources import from_two_traces, open_source
 from .options import Json
@@ -63,12 +64,17 @@ def show_divergence(at: Divergence, against: str | None = None) -> None:
     out.print(f"[bold]event {at.seq}[/] (line {at.line})")
     out.print(f"  a  {at.a or 'has ended'}", markup=False)
     out.print(f"  b  {against or at.b or 'has ended'}", markup=False)
-    for field in at.fields:
-        where = "" if field.node is None else f"node {field.node} "
-        out.print(f"  [red]{where}{field.field}[/]: {field.a!r} | {field.b!r}")
+    show_fields(at.fields)
     if at.rule:
         out.print(f"  rule [red]{at.rule}[/]: {at.words}")
     for part in at.conjuncts:
         out.print(f"  false: {part}", markup=False)
     for line in at.recent:
         out.print(f"  before: {line}", markup=False, style="dim")
+
+
+def show_fields(fields: Iterable[FieldDifference]) -> None:
+    """What differs, both sides on one line."""
+    for field in fields:
+        where = "" if field.node is None else f"node {field.node} "
+        out.print(f"  [red]{where}{field.field}[/]: {field.a!r} | {field.b!r}")

@@ -111,7 +111,13 @@ CONFORM = record(
         "seed": {"type": "integer"},
         "runs": listing({"type": "object"}, "the same for each run, with coverage and the command"),
     },
-    {"suite": told({"type": "object"}, "of `--suite`: planned, executed, and why steps were not")},
+    {
+        "suite": told({"type": "object"}, "of `--suite`: planned, executed, and why steps were not"),
+        "against": told(TEXT, "of `--against`: the other target"),
+        "divergence": told(
+            {"type": ["object", "null"]}, "of `--against`: the first operation, both answers, fields, what was before"
+        ),
+    },
 )
 REPLAY = record({"verdict": VERDICT, "scenario": TEXT, "target": TEXT, "runs": listing({"type": "object"})})
 DIFF = record(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 from .session import Performer, Session
@@ -80,8 +79,8 @@ def choose(session: Session, coming: Iterator[Operation], size: int, under_way: 
     """The next operations that have something to pick from; of what is about to end, nothing is picked."""
     situation = session.situation
     situation.spent = {args["holder"] for asked, args in under_way if asked.name in ENDING}
-    found = []
-    for asked in islice(coming, size):
+    found: list[Chosen] = []
+    while len(found) < size and (asked := next(coming, None)) is not None:
         args = situation.resolve(asked.args)
         if args is not None:
             found.append(Chosen(asked, args))

@@ -11,6 +11,7 @@ import pytest
 from pinproof.cli.main import main
 from pinproof.cli.report import worst
 from pinproof.cli.schemas import SCHEMAS, page
+from pinproof.conformance.faults import FAULTS, injected
 
 HERE = Path(__file__).parents[2]
 
@@ -195,3 +196,32 @@ def test_the_json_reference_is_current(rewrite_golden: bool) -> None:
     if rewrite_golden:
         file.write_text(text)
     assert file.read_text() == text
+
+
+def test_two_targets_side_by_side(run: Run) -> None:
+    only = ("--target", "impl", "--policy", "write_back", "--components", "full", "--steps", 60)
+    code, told = run.json("conform", *only, "--against", "impl", "--batch", 4)
+    assert (code, told["verdict"], told["divergence"]) == (0, "holds", None)
+    assert (told["target"], told["against"]) == ("impl", "impl")
+    assert told["runs"][0]["compared"]["events"] > 20
+    code, shown, _ = run("conform", *only, "--against", "impl")
+    assert code == 0
+    assert "agree" in shown
+    with injected(FAULTS["ack-at-submit"]):
+        code, told = run.json("conform", *only, "--against", "worker:impl")
+        assert (code, told["verdict"]) == (1, "violated")
+        assert set(told["divergence"]) == {"number", "asked", "a", "b", "fields", "recent"}
+        code, shown, _ = run("conform", *only, "--against", "worker:impl")
+    assert code == 1
+    assert "  a  " in shown
+    assert "  b  " in shown
+    assert "shortest: insert(" in shown
+    assert run("conform", *only, "--against", "impl", "--workload", "chat")[0] == 2
+
+
+def test_batches(run: Run) -> None:
+    code, told = run.json("conform", "--policy", "write_back", "--components", "full", "--steps", 60, "--batch", 8)
+    assert (code, told["verdict"]) == (0, "holds")
+    assert told["runs"][0]["reproduce"].endswith("--steps 60 --batch 8")
+    assert run("conform", "--workload", "chat", "--batch", 8)[0] == 2
+    assert run("conform", "--batch", 0)[0] == 2

@@ -94,7 +94,8 @@ def _acts(*actions: tuple[str, dict[str, int]]) -> Iterable[Operation]:
 def test_a_worker_that_ends_in_a_batch_is_followed_up_to_there() -> None:
     run = _acts(
         ("insert_leaf", {"parent": 0, "leaf": 1}), ("insert_leaf", {"parent": 1, "leaf": 2}),
-        ("lock", {"node": 2, "boundary": 1, "holder": 1}), ("unlock", {"holder": 1}), ("insert_leaf", {"parent": 0, "leaf": 3}),
+        ("lock", {"node": 2, "boundary": 1, "holder": 1}), ("unlock", {"holder": 1}),
+        ("insert_leaf", {"parent": 0, "leaf": 3}),
     )  # fmt: skip
     target = WorkerTarget([sys.executable, "-c", ENDS], "mortal")
     for batch in (0, 2, 3, 9):
