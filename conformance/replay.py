@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..model.errors import BadArgument, UnknownName
 from ..model.machine import ReferenceMachine
 from ..model.vocabulary import Component, Policy
+from .derived import Derivation
 from .projection import Projector
 from .registry import open_target
 from .scenario import Scenario, Step, load
@@ -68,7 +69,7 @@ def replay(
 
     Args:
         scenario: the scenario, its file, or the name of one that comes with the package.
-        target: "model", a target's name, or a target.
+        target: "model", a target's name, or a target (left open).
         trace: write the events of the first run that goes wrong here, or of the last.
 
     Raises:
@@ -87,7 +88,7 @@ def replay(
                 wrong = any(run.violations for run in runs)
                 runs.append(replay_on_target(what, opened, chosen, components, None if wrong else trace))
     finally:
-        if opened is not None:
+        if opened is not None and opened is not target:
             opened.close()
     found = {run.verdict for run in runs}
     verdict: Verdict = "violated" if "violated" in found else "unknown" if "unknown" in found or not runs else "holds"
@@ -162,6 +163,8 @@ def _shown(number: int, step: Step, state: Callable[[str], Any]) -> list[Violati
 def configuration(scenario: Scenario, policy: Policy, components: tuple[Component, ...]) -> Configuration:
     """Plenty of room, unless the scenario says otherwise."""
     plenty: dict[str, Any] = {"device_pages": 64, "host_pages": 96, "window": 3}
+    if not scenario.op:  # nothing is backed up that no step backs up
+        plenty["threshold"] = 1000
     return Configuration(policy, components, **(plenty | scenario.config))
 
 
@@ -182,10 +185,10 @@ def replay_on_target(
     """
     session = Session(target, configuration(scenario, policy, components), trace=trace, audit_every=audit_every)
     try:
-        if scenario.step and (target.capabilities.actions or not scenario.op):
-            if not target.capabilities.actions:
-                return ReplayRun(policy, components, "unknown", 0, (), f"{target.name} does not take single actions")
+        if scenario.step and target.capabilities.actions:
             taken, reason = _steps(scenario, session, after_step)
+        elif not scenario.op:
+            taken, reason = _derived(scenario, session)
         else:
             taken, reason = _operations(scenario, session)
         if not session.over and not reason:
@@ -235,6 +238,37 @@ def _steps(
             if session.over:
                 return number + 1, ""
     return len(scenario.step), ""
+
+
+def _derived(scenario: Scenario, session: Session) -> tuple[int, str]:
+    """Bring every step about by operations. Returns how many were taken and why not all: a refusal that cannot be asked
+    for is left out, a step that cannot be brought about is the end.
+    """
+    derivation, reasons = Derivation(scenario, session), list[str]()
+    names, project = derivation.names, session.checker.project
+    for number, step in enumerate(scenario.step):
+        if step.expect not in ("done", "refused"):
+            continue
+        reason = derivation.take(number)
+        if session.over:
+            return number + 1, ""
+        if reason is not None:
+            reasons.append(f"{_said(number, step)}: {reason}")
+            if step.expect == "done":
+                break
+        elif not derivation.ahead(number):
+            shown = _shown(number, step, lambda node: project(names[node]))
+            # Copies of other components come along with those that the scenario speaks of, and so do their locks.
+            session.violations += [v for v in shown if not _has(v.observed, v.expected)]
+            if session.over:
+                return number + 1, ""
+    return number + 1 - len(reasons), "; ".join(reasons)
+
+
+def _has(observed: object, expected: object) -> bool:
+    """Counts that have what is expected of each component that is named."""
+    counts = isinstance(observed, dict) and isinstance(expected, dict) and bool(expected)
+    return counts and expected.items() <= observed.items()  # type: ignore[attr-defined]
 
 
 def _operations(scenario: Scenario, session: Session) -> tuple[int, str]:

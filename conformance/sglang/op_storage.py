@@ -334,8 +334,8 @@ class Storage(Copies):
 
     # ---- faults ----
 
-    def op_fail(self, kind: str) -> dict[str, Any]:
-        """The next storage copy of that kind fails: ``prefetch`` (cut short) or ``storage_backup``."""
+    def op_fail(self, kind: str, fault: str = "failed") -> dict[str, Any]:
+        """The next storage copy of that kind fails in its only way: ``prefetch`` (cut short) or ``storage_backup``."""
         if kind not in ("prefetch", "storage_backup"):
             raise Refused("RefusedKind", f"copies of kind {kind!r} cannot fail in this server: it waits for them")
         self.failing.append(kind)
