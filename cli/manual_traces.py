@@ -156,8 +156,8 @@ def worker() -> str:
         'code under test. Several requests can come in one: `{"id": 8, "op": "batch", "requests": […]}`, '
         'answered by `{"id": 8, "ok": true, "answers": […]}`. `conform --batch N` asks so: the next N operations are '
         "chosen from what was known before those that are under way, and sent while the answers to these are checked; "
-        "bytes are read back and audits made between batches. The more at once, the more is asked of what has gone by "
-        "then: a handful is as fast as many. What is found is logged, made short and replayed without batches.\n",
+        "bytes are read back and audits made between batches. Where one operation brings about what the next is about, "
+        "the answers are waited for. What is found is logged, made short and replayed without batches.\n",
         "## Operations\n\n" + "\n".join(["| op | arguments | result | |", "|---|---|---|---|", *rows]) + "\n",
         "## Configuration\n\nWhat a target has no use for it ignores.\n\n" + _fields(base.Configuration),
         "## Capabilities\n\nThe result of `configure`.\n\n" + _fields(base.Capabilities),

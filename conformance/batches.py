@@ -1,8 +1,9 @@
 """A run in batches: many operations in one request, the next of them under way while the answers are checked.
 
 What a batch consists of is chosen from the situation before the batch that is under way, and so from what does not
-depend on time. An operation may then be about what has gone meanwhile: it is declined, and whether rightly is judged by
-the situation in which it was. The log has each with the picks that mean the same when it is performed by itself.
+depend on time; after an operation that brings about what the next one picks from (`Leading`), a batch ends, and the
+next waits for its answers. An operation may be about what has gone meanwhile: it is declined, and whether rightly is
+judged by the situation in which it was. The log has each with the picks that mean the same when it is performed alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .session import Performer, Session
-from .situation import Operation
+from .situation import Leading, Operation
 from .targets.base import Answer, OneByOne
 from .targets.worker import WorkerTarget
 
@@ -40,6 +41,11 @@ class Batch(NamedTuple):
     asked: list[Request]
 
     @property
+    def leads(self) -> bool:
+        """The next operation is chosen from what this brings about."""
+        return bool(self.chosen) and isinstance(self.chosen[-1].asked, Leading)
+
+    @property
     def requests(self) -> list[Request]:
         """All of it in the words of the worker protocol."""
         return [request for _, request in self.looks] + self.asked
@@ -60,7 +66,7 @@ def _perform(size: int, session: Session, run: Iterable[Operation]) -> None:
     done: list[Request] = []
     under_way = NOTHING
     while True:
-        chosen = choose(session, coming, size, under_way.chosen)
+        chosen = [] if under_way.leads else choose(session, coming, size, under_way.chosen)
         answers = pipe.receive() if under_way.requests else []
         asked = [{"op": each.name, **session.given(each.name, args)} for each, args in chosen]
         following = Batch(looks(session, answers, len(done) - len(under_way.asked), len(done)), chosen, asked)
@@ -69,14 +75,14 @@ def _perform(size: int, session: Session, run: Iterable[Operation]) -> None:
         if len(answers) < len(under_way.requests):
             answers = again(session, done, under_way, answers[-1])
         check(session, under_way, answers)
-        if session.over or not following.requests:
+        if session.over or not (following.requests or under_way.leads):
             return
         under_way = following
         done += asked
 
 
 def choose(session: Session, coming: Iterator[Operation], size: int, under_way: Sequence[Chosen]) -> list[Chosen]:
-    """The next operations that have something to pick from; of what is about to end, nothing is picked."""
+    """The next operations that have something to pick from, `size` at most; what is about to end is not picked."""
     situation = session.situation
     situation.spent = {args["holder"] for asked, args in under_way if asked.name in ENDING}
     found: list[Chosen] = []
@@ -86,6 +92,8 @@ def choose(session: Session, coming: Iterator[Operation], size: int, under_way: 
             found.append(Chosen(asked, args))
             if asked.name in ENDING:
                 situation.spent.add(args["holder"])
+            if isinstance(asked, Leading):
+                break
     situation.spent = set()
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from ..model.vocabulary import Component, Policy
-from .situation import Operation, Pick, Situation, operation
+from .situation import Leading, Operation, Pick, Situation, operation
 from .targets.base import Configuration
 
 PROMPTS = 6
@@ -107,7 +107,8 @@ class Driver:
                 self._queue.extend(self._somewhere(made if isinstance(made, list) else [made]))
             asked = self._queue.popleft()
             if asked.name in self.operations and situation.resolve(asked.args) is not None:
-                return asked
+                picks = self._queue and any(isinstance(value, Pick) for value in self._queue[0].args.values())
+                return Leading(*asked) if picks else asked
 
     def _somewhere(self, made: list[Operation]) -> list[Operation]:
         """Now and then somebody asks for the same tokens in a namespace of his own."""

@@ -124,6 +124,12 @@ class Operation(NamedTuple):
         return f"{self.name}({told})"
 
 
+class Leading(Operation):
+    """An operation that brings about what the next one picks from: nothing is chosen before it is done."""
+
+    __slots__ = ()
+
+
 def operation(name: str, /, **args: Any) -> Operation:
     """An operation, written shortly."""
     return Operation(name, args)

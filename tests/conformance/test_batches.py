@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pinproof.conformance.batches import in_batches_of
@@ -15,7 +16,7 @@ from pinproof.conformance.faults import FAULTS, injected
 from pinproof.conformance.registry import open_target
 from pinproof.conformance.replay import replay
 from pinproof.conformance.session import Session
-from pinproof.conformance.situation import Operation, operation
+from pinproof.conformance.situation import Leading, Operation, Pick, operation
 from pinproof.conformance.steered import SteeredDriver
 from pinproof.conformance.targets.base import Configuration
 from pinproof.conformance.targets.worker import WorkerTarget
@@ -115,6 +116,27 @@ for line in sys.stdin:
         "ok": False, "error": {"type": "RefusedOperation", "message": "one at a time"}}
     print(json.dumps({"id": asked["id"], "ok": True, **more}), flush=True)
 """
+
+
+def test_a_batch_ends_where_the_next_operation_is_about_what_it_brings() -> None:
+    sent: list[list[str]] = []
+
+    class Recorded(WorkerTarget):
+        def send(self, requests: Sequence[dict[str, Any]]) -> None:
+            sent.append([each["op"] for each in requests])
+            super().send(requests)
+
+    worker = [sys.executable, "-m", "pinproof.conformance.targets.worker_main", "impl"]
+    target = Recorded(worker, "worker:impl")
+    run = [
+        operation("insert", tokens=[1, 2]), Leading("evict", {"component": "full", "pages": 9}),
+        operation("load_back", node=Pick("host_only")), operation("poll"), operation("poll"), operation("poll"),
+    ]  # fmt: skip
+    session = Session(target, Configuration(), audit_every=0, read=False)
+    session.run(run, finish=False, by=in_batches_of(3))
+    target.close()
+    assert sent == [["insert", "evict"], ["load_back", "poll", "poll"], ["poll"]]
+    assert session.log[2].args["node"] == Pick("host_only")
 
 
 def test_what_cannot_go_in_batches_is_told() -> None:
