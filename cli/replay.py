@@ -31,7 +31,8 @@ def replay(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Replay a scenario under every policy and component set it names, and compare with what it expects.
+    """Replay a scenario under every policy and component set it names, and compare with what it expects. A target that
+    takes no single actions is brought to each by operations, as far as there are any.
 
     Example: pinproof replay window-under-a-pin --target impl
     """
