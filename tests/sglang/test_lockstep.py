@@ -25,7 +25,7 @@ RECLAIMED: list[Operation] = [
     operation("reclaim", pages=1), operation("lock", node=Pick("leaf")), operation("poll"),
     operation("evict_host", component="full", pages=2),
 ]  # fmt: skip
-"""Which of two duplicates of a load-back is given up first: the lower one in Python, in Rust the upper, and then both."""
+"""Which of two duplicates of a load-back is given up first: the lower one in Python, the upper one in Rust."""
 SLICES: list[Operation] = [
     operation("insert", tokens=[1, 2, 1, 1, 1, 1, 1]), operation("evict", component="full", pages=99),
     operation("evict_host", component="full", pages=1), operation("insert", tokens=[1, 2, 1]),
