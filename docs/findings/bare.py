@@ -138,6 +138,7 @@ class Bare:
         import torch
 
         self.torch, self.kind, self.host = torch, kind, 1
+        self.asked = []
         names = srt("mem_cache.unified_cache.component_type").ComponentType
         self.types = {name: getattr(names, name) for name in components}
         allocator = pool = None
@@ -199,7 +200,10 @@ class Bare:
         return srt("mem_cache.radix_cache").RadixKey(array("q", tokens))
 
     def insert(self, tokens, cached=0):
-        """A request has computed `tokens`, of which the first `cached` were in the cache; returns the node."""
+        """A request has computed `tokens`, of which the first `cached` were in the cache; returns the node.
+
+        `asked` names the actions that the core has asked for meanwhile; of these only the window's are done.
+        """
         base = srt("mem_cache.base_prefix_cache")
         known = {field.name for field in dataclasses.fields(base.InsertParams)}
         wanted = {"key": self.key(tokens), "value": self.slots(range(1, len(tokens) + 1)), "prev_prefix_len": cached}
@@ -208,13 +212,14 @@ class Bare:
         step = self.core.begin_insert(base.InsertParams(**{k: v for k, v in wanted.items() if k in known}))
         while True:
             for action in step.actions:
+                self.asked.append(type(action).__name__)
                 if type(action).__name__ == "SWARebuild":
                     window = action.source_value + 1000
                     self.core.set_component_device_value(action.node_id, self.types["SWA"], window)
             if step.result is not None:
                 break
             step = self.core.resume_insert()
-        self.core.end_insert()
+        self.asked += [type(action).__name__ for action in self.core.end_insert()]
         return step.result.last_device_node
 
     def match(self, tokens):
