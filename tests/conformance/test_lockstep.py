@@ -14,9 +14,8 @@ from pinproof.model.vocabulary import COMPONENT_SETS, POLICIES, Component, Polic
 ALL: tuple[Component, ...] = ("full", "swa", "mamba")
 YOUNGEST_FIRST = Fault(
     "youngest-first", "Eviction takes what was used last.", "",
-    (Edit("eviction:Queue.push", "self.rank(node), node.id", "-self.rank(node), node.id"),
-     Edit("eviction:Queue.pop", "now = self.rank(node)", "now = -self.rank(node)"),
-     Edit("eviction:Queue._sweep", "self.rank(node), id_", "-self.rank(node), id_")),
+    (Edit("eviction:Queue._rank_pushed", "(self.rank(node), node.id", "(-self.rank(node), node.id"),
+     Edit("eviction:Queue.pop", "now = self.rank(node)", "now = -self.rank(node)")),
 )  # fmt: skip
 
 
