@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..conformance.lockstep import LockstepResult, Parting, lockstep
+from ..conformance.lockstep import lockstep
+from ..conformance.parting import LockstepResult, Parting
 from ..conformance.registry import open_target
 from ..conformance.scenario import write
 from ..model.vocabulary import Component, Policy

@@ -6,8 +6,9 @@ import pytest
 from pinproof.conformance.errors import ConformanceError
 from pinproof.conformance.events import Event
 from pinproof.conformance.faults import FAULTS, Edit, Fault, injected
-from pinproof.conformance.lockstep import LockstepResult, lockstep
+from pinproof.conformance.lockstep import lockstep
 from pinproof.conformance.pairing import Pairing, common
+from pinproof.conformance.parting import LockstepResult
 from pinproof.conformance.targets.base import Answer
 from pinproof.model.vocabulary import COMPONENT_SETS, POLICIES, Component, Policy
 
