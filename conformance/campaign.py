@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..model.vocabulary import Component, Policy
 from .batches import in_batches_of
-from .deviations import Deviation, deviations_of, stale
+from .deviations import deviations_of, stale
 from .driver import Driver, small
 from .events import Event
 from .scenario import Scenario, from_run
@@ -87,9 +87,7 @@ def campaign(
     while done.steps < steps:
         number = seed + 1_000_003 * done.lives
         chosen = small(policy, components, number)
-        life = Session(
-            target, chosen, seed=number, audit_every=audit_every, listen=listen, known=lambda v: names(known, v)
-        )
+        life = Session(target, chosen, seed=number, audit_every=audit_every, listen=listen, known=known)
         life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)), by=in_batches_of(batch))
         done.lives += 1
         done.steps += max(1, life.done)
@@ -101,11 +99,6 @@ def campaign(
             progress(min(done.steps, steps), steps)
     done.seconds += time.perf_counter() - begun
     return done
-
-
-def names(known: Sequence[Deviation], violation: Violation) -> str | None:
-    """The deviation that a violation belongs to."""
-    return next((each.id for each in known if each.covers(violation)), None)
 
 
 def _operations(life: Session, chosen: Configuration, seed: int, steps: int) -> Iterator[Operation]:
@@ -133,7 +126,7 @@ def shortest(target: Target, chosen: Configuration, failed: Session, first: Viol
     often = 1 if first.rule.startswith("target/audit") else 0
 
     def ends(run: Sequence[Operation]) -> int | None:
-        again = Session(target, chosen, audit_every=often, read=False, known=failed.ignores)
+        again = Session(target, chosen, audit_every=often, read=False, known=failed.deviations)
         found = again.run(run, finish=first.rule.startswith("idle/"))
         return len(again.log) if any(signature(v) == wanted for v in found[:1]) else None
 

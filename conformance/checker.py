@@ -74,7 +74,8 @@ class Checker:
         self.unconfirmed = 0
         self.lost = False
         self._told: dict[int, NodeState] = {}
-        self._excused: set[tuple[int, str]] = set()
+        self._excused: dict[tuple[int, str], object] = {}
+        """What was told of a field of a node: not to be told again as long as it differs in the same way."""
         self._slots: bool | None = None
         self._watched = ""
         actions = self.machine.instance.actions
@@ -203,7 +204,7 @@ class Checker:
             if expected != observed or not self.sight.all:
                 self._differ(event, node, expected, observed, found)
             elif self._excused:
-                self._excused = {pair for pair in self._excused if pair[0] != node}
+                self._excused = {pair: how for pair, how in self._excused.items() if pair[0] != node}
             if expected is None:
                 told_before.pop(node, None)
                 changed.append(node)
@@ -231,9 +232,10 @@ class Checker:
             return
         self.unobserved += self.sight.unseen
         for field, wanted, got in self.sight.differences(expected, observed):
-            if (node, field) in self._excused:
+            how = _difference(wanted, got)
+            if self._excused.get((node, field)) == how:
                 continue
-            self._excused.add((node, field))
+            self._excused[node, field] = how
             words = f"after {event.action} node {node} is as the protocol says"
             found.append(
                 Violation(
@@ -304,6 +306,13 @@ class Checker:
     def _recent(self, event: Event, *nodes: int) -> tuple[Event, ...]:
         args = [v for k, v in event.args.items() if k != "holder" and isinstance(v, int)]
         return tuple(e for e in self.history.about(nodes or (*args, *event.post)) if e is not event)[-8:]
+
+
+def _difference(wanted: object, got: object) -> object:
+    """How two values of a field differ: counts by how much, for each component."""
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        return {part: much for part in {*wanted, *got} if (much := wanted.get(part, 0) - got.get(part, 0))}
+    return wanted - got if isinstance(wanted, int) and isinstance(got, int) else (wanted, got)
 
 
 _NO_SLOTS: dict[Pool, int] = {}

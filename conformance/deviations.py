@@ -14,6 +14,7 @@ import msgspec
 
 from .. import specs
 from ..model.vocabulary import Component, Policy, ownership_policy
+from .causes import CAUSES
 from .dialects.dialect import release_number
 from .errors import ConformanceError
 from .scenario import Op, Scenario
@@ -38,6 +39,7 @@ class Deviation(msgspec.Struct, forbid_unknown_fields=True):
         words: what the target does.
         reason: why it is known and not mended.
         finding: its page in docs/findings.
+        cause: what must have happened before (see `causes.CAUSES`).
         target: the kind of target: "sglang".
         since, until: first and last release that has it.
         cores, policies, components: where it occurs; write_through stands for its selective kind too.
@@ -49,6 +51,7 @@ class Deviation(msgspec.Struct, forbid_unknown_fields=True):
     words: str
     reason: str
     finding: str
+    cause: str
     target: str
     policies: list[Policy]
     components: list[str]
@@ -59,8 +62,8 @@ class Deviation(msgspec.Struct, forbid_unknown_fields=True):
     until: str = ""
     config: dict[str, int | bool] = {}
 
-    def covers(self, violation: Violation) -> bool:
-        """Whether a violation is this deviation."""
+    def looks_like(self, violation: Violation) -> bool:
+        """Whether a violation has a sign of this deviation. That it is one takes the cause too (see `attribution`)."""
         said = f"{violation.words} {violation.field}: expected {violation.expected!r}, observed {violation.observed!r}"
         return any(
             sign.kind == violation.kind and re.fullmatch(sign.rule, violation.rule) and re.search(sign.words, said)
@@ -95,6 +98,8 @@ def shipped() -> tuple[Deviation, ...]:
     ):
         try:
             found.append(msgspec.convert(tomllib.loads(file.read_text("utf-8")), Deviation))
+            if found[-1].cause not in CAUSES:
+                raise ConformanceError(f"{file.name}: no cause {found[-1].cause!r} ({', '.join(CAUSES)})")
         except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
             raise ConformanceError(f"{file.name}: {error}") from None
     return tuple(found)
@@ -108,12 +113,13 @@ def deviations_of(name: str, policy: Policy, components: Sequence[str]) -> tuple
 def shows(target: Target, deviation: Deviation, policy: Policy, components: tuple[Component, ...]) -> bool:
     """Whether the deviation's own run still shows it."""
     plenty: dict[str, Any] = {"device_pages": 64, "host_pages": 64}
-    session = Session(target, Configuration(policy, components, **(plenty | deviation.config)), audit_every=0)
+    chosen = Configuration(policy, components, **(plenty | deviation.config))
+    session = Session(target, chosen, audit_every=0, known=shipped())
     for asked in Scenario("", "", [policy], ["+".join(components)], op=deviation.op).operations():
         session.perform(Operation(asked.name, asked.args))
-        if session.over:
+        if session.over or deviation.id in session.known:
             break
-    return any(map(deviation.covers, session.violations))
+    return deviation.id in session.known
 
 
 def stale(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..model.algebra import Parameter
+from .attribution import Attribution
 from .checker import After, Checker
 from .dialects import WINDOW_TOPS
 from .events import Event, Header
@@ -15,6 +16,9 @@ from .situation import HOLDERS, NOBODY, Operation, Situation, operation
 from .targets.base import Answer, Configuration, Target, header_of
 from .trace import TraceWriter
 from .violation import Kind, Violation
+
+if TYPE_CHECKING:
+    from .deviations import Deviation
 
 ARRIVALS = {
     "insert_leaf", "unevict", "attach_aux", "split", "ack_backup", "ack_load_back", "insert_host", "attach_host_aux",
@@ -40,6 +44,9 @@ _REPORTED: dict[str, Kind] = {
 }  # fmt: skip
 """What a target's own pools report, as kinds of violations."""
 
+DAMAGE = ("safety", "bytes", "crash")
+"""After a known deviation has done this, what follows from it cannot be told from what does not: the run is over."""
+
 _MEANT = {"lock": "lock", "storage_backup": "begin_storage_backup"}
 """Operations that are one action: refusing them is refusing it."""
 
@@ -55,7 +62,7 @@ class Session:
         read: read the bytes of copies back when they have arrived.
         renaming: single actions are asked for with the ids of another run, whose log they come from.
         listen: called with every event.
-        known: names the known deviation that a violation is; those are counted, and followed.
+        known: the deviations that the target is known to have; those are counted, and followed.
 
     Attributes:
         done: operations performed.
@@ -80,7 +87,7 @@ class Session:
         renaming: bool = False,
         reproduce: str = "",
         listen: Callable[[Event], None] | None = None,
-        known: Callable[[Violation], str | None] | None = None,
+        known: Sequence[Deviation] | None = None,
     ) -> None:
         self.target = target
         self.configuration = configuration
@@ -90,8 +97,8 @@ class Session:
         self.log: list[Operation] = []
         self.last: Answer | None = None
         self.known: Counter[str] = Counter()
-        self.ignores = known
         self._crashed = False
+        self._damaged = False
         self._keep_log = keep_log
         self.audit_every = audit_every
         self._listen = listen
@@ -99,6 +106,8 @@ class Session:
         self.header: Header = header_of(target, configuration, seed=seed, reproduce=reproduce)
         follow: After = "resync" if known is not None else after
         self.checker = Checker.of(self.header, after=follow, complete=target.capabilities.complete)
+        self.deviations = known
+        self._attribution = Attribution(known, self.checker.machine.state) if known is not None else None
         self.situation = Situation(self.checker.machine)
         self.operations = set(target.capabilities.operations)
         self.reads = read and "read" in self.operations
@@ -111,7 +120,7 @@ class Session:
     @property
     def over(self) -> bool:
         """Nothing more is to be asked: the target ended, or something was found and that is enough."""
-        return self.checker.lost or self._crashed or (self._stop and bool(self.violations))
+        return self.checker.lost or self._crashed or self._damaged or (self._stop and bool(self.violations))
 
     def perform(self, asked: Operation) -> Answer | None:
         """One operation, with its picks answered; None if there was nothing to pick from."""
@@ -158,15 +167,16 @@ class Session:
 
     def _set_known_apart(self) -> None:
         """Known deviations are counted; only what is not known is held against the target."""
-        if self.ignores is None or not self.violations:
+        if self._attribution is None or not self.violations:
             return
         rest = []
         for violation in self.violations:
-            name = self.ignores(violation)
+            name = self._attribution.name(violation)
             if name is None:
                 rest.append(violation)
             else:
                 self.known[name] += 1
+                self._damaged |= violation.kind in DAMAGE
         self.violations = rest
 
     def _acted(self, action: str, args: dict[str, int], answer: Answer) -> None:
@@ -195,7 +205,10 @@ class Session:
                 self._writer.write(event)
             if self._listen is not None:
                 self._listen(event)
+            if self._attribution is not None:
+                self._attribution.saw(event)
             self.violations.extend(check(event))
+            self._set_known_apart()
         for told in answer.violations:
             what = told.get("kind", "")
             words = f"{what}: {told.get('message', '')}"

@@ -98,5 +98,5 @@ def _variants(asked: Operation) -> Iterator[Operation]:
             yield Operation(asked.name, {**asked.args, name: 0})
         elif name == "tokens" and len(value) > 1:
             yield Operation(asked.name, {**asked.args, name: value[: len(value) // 2]})
-        elif name == "pages" and value > 1:
+        elif name == "pages" and isinstance(value, int) and value > 1:
             yield Operation(asked.name, {**asked.args, name: 1})

@@ -218,13 +218,15 @@ def build(
     threshold: int = 1,
     storage: bool = False,
     states_per_path: int = -1,
+    eviction: str = "lru",
 ) -> Core:
     """A fresh core of the open release.
 
     `kind`: ``python`` or ``rust`` (`CannotLoad` where the release has none; never the silent fallback).
     `window`: tokens of the sliding window. `policy`: ``write_back``, ``write_through``, ``write_through_selective``
     (the core knows only the first from the others). `threshold`: hits before a node is written through.
-    `states_per_path`: the cap on Mamba states of a path, -1 for none.
+    `states_per_path`: the cap on Mamba states of a path, -1 for none. `eviction`: the order of victims, by the
+    server's name for it.
     """
     core = Core(kind, version, components, page_size, window)
     swa, mamba = "swa" in components, "mamba" in components
@@ -246,6 +248,7 @@ def build(
         tree_components=tuple(core.types.values()),
         sliding_window_size=window if swa else None,
         enable_mamba_extra_buffer=page_size > 1,
+        eviction_policy=eviction,
     )
     if kind == "rust":
         try:
@@ -289,8 +292,20 @@ def _as_write_back(tree: Any, method: Any) -> Any:
     return call
 
 
-PATCHES = {"pins-under-every-policy": pins_under_every_policy}
-"""Older text to put in place of a release's own: what a fix had mended."""
+def forgets_host_locks(tree: Any) -> None:
+    """A mistake that no release makes: a second host lock of a node is not counted for FULL (Python core)."""
+    really = tree.inc_host_lock_ref
+
+    def inc_host_lock_ref(node_id: Any) -> Any:
+        receipt, full = really(node_id), tree.node_by_id(node_id).component_data[0]
+        full.host_lock_ref = min(full.host_lock_ref, 1)
+        return receipt
+
+    tree.inc_host_lock_ref = inc_host_lock_ref
+
+
+PATCHES = {"pins-under-every-policy": pins_under_every_policy, "forgets-host-locks": forgets_host_locks}
+"""Text to put in place of a release's own: what a fix had mended, or a mistake that must be found."""
 
 
 def _page_hashes(node: Any, page_size: int) -> list[str]:

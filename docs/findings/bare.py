@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import os
 import sys
 import types
@@ -138,7 +139,6 @@ class Bare:
         import torch
 
         self.torch, self.kind, self.host = torch, kind, 1
-        self.asked = []
         names = srt("mem_cache.unified_cache.component_type").ComponentType
         self.types = {name: getattr(names, name) for name in components}
         allocator = pool = None
@@ -200,10 +200,7 @@ class Bare:
         return srt("mem_cache.radix_cache").RadixKey(array("q", tokens))
 
     def insert(self, tokens, cached=0):
-        """A request has computed `tokens`, of which the first `cached` were in the cache; returns the node.
-
-        `asked` names the actions that the core has asked for meanwhile; of these only the window's are done.
-        """
+        """A request has computed `tokens`, of which the first `cached` were in the cache; returns the node."""
         base = srt("mem_cache.base_prefix_cache")
         known = {field.name for field in dataclasses.fields(base.InsertParams)}
         wanted = {"key": self.key(tokens), "value": self.slots(range(1, len(tokens) + 1)), "prev_prefix_len": cached}
@@ -212,14 +209,13 @@ class Bare:
         step = self.core.begin_insert(base.InsertParams(**{k: v for k, v in wanted.items() if k in known}))
         while True:
             for action in step.actions:
-                self.asked.append(type(action).__name__)
-                if type(action).__name__ == "SWARebuild":
-                    window = action.source_value + 1000
-                    self.core.set_component_device_value(action.node_id, self.types["SWA"], window)
+                if type(action).__name__ in ("SWARebuild", "RecoverSWAWithLockedFull"):
+                    full = action.source_value if hasattr(action, "source_value") else action.kept_full
+                    self.core.set_component_device_value(action.node_id, self.types["SWA"], full + 1000)
             if step.result is not None:
                 break
             step = self.core.resume_insert()
-        self.asked += [type(action).__name__ for action in self.core.end_insert()]
+        self.core.end_insert()
         return step.result.last_device_node
 
     def match(self, tokens):
@@ -242,6 +238,25 @@ class Bare:
             marked = [node]
         self.core.finish_write_through(marked, node)
         return host.tolist()
+
+    def prefetch(self, tokens, window):
+        """Storage has brought `tokens`, below the root: FULL of them, and SWA of the last `window`."""
+        storage, phase = srt("mem_cache.hicache_storage"), srt("mem_cache.unified_cache.components").CacheTransferPhase
+        root, which = self.core.root_node_handle() if self.kind == "rust" else self.core.root_node.id, self.types["SWA"]
+        hashes = [str(tokens[: end + 1]) for end in range(len(tokens))]
+        result = self.core.insert_host(root, self.key(tokens), self._host(len(tokens)), hashes)
+        staged = self._host(window)
+        later = "staging_tokens" in inspect.signature(self.core.build_hicache_transfers).parameters
+        wanted = {"staging_tokens": window} if later else {"host_indices": staged}
+        parts = self.core.build_hicache_transfers(
+            which, root, phase.PREFETCH, token_ids=tokens, prefetch_tokens=len(tokens), **wanted
+        )
+        for part in parts:
+            part.host_indices = staged
+        hits = storage.PoolTransferResult(len(tokens), {storage.PoolName.SWA: window})
+        self.core.commit_hicache_transfers(
+            root, phase.PREFETCH, {which: parts}, cache_actions=[], insert_result=result, pool_storage_result=hits
+        )
 
     def _host(self, count):
         first, self.host = self.host, self.host + count
