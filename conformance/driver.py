@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 from ..model.vocabulary import Component, Policy
 from .situation import Leading, Operation, Pick, Situation, operation
@@ -94,6 +95,11 @@ class Driver:
             (2, "load_back", self._overlap),
             (2, "lock", self._split_under_lock),
             (2, "load_back", self._split_under_flight),
+            (4, "recompute", self._recompute),
+            (2, "lock_without_state", lambda: operation("lock_without_state", node=self._node("device"))),
+            (1, "pin_full", lambda: operation("pin_full", node=self._node("device"))),
+            (2, "evict_several", self._evict_several),
+            (3, "extend", lambda: operation("extend", holder=self._holder("request"), **self._more())),
         ]
         known = [(weight, make) for weight, name, make in menu if name in operations]
         self._weights = [weight for weight, _ in known]
@@ -143,6 +149,26 @@ class Driver:
         if self.random.random() < 0.15:
             return operation("insert", tokens=self.tokens(), aux={"swa": False, "mamba": False})
         return operation("insert", tokens=self.tokens())
+
+    def _recompute(self) -> Operation:
+        """What is cached is computed again, since the request matched before it was."""
+        tokens, size = self.tokens(), self.configuration.page_size
+        reuse, floor = self.random.randrange(len(tokens) // size) * size, self._floor(len(tokens))
+        return operation("recompute", tokens=tokens, reuse=reuse, priority=self.random.randrange(3), **floor)
+
+    def _evict_several(self) -> Operation:
+        """Room for several components at once, made as far as it takes."""
+        pages = {name: self.random.randint(0, 4) for name in self.configuration.components}
+        steps = self.random.randrange(4)
+        return operation("evict_several", pages=pages, **({"steps": steps} if steps else {}))
+
+    def _more(self) -> dict[str, Any]:
+        """What a request that goes on adds to its prompt."""
+        return {"tokens": self.tokens()[-3 * self.configuration.page_size :], **self._floor(12)}
+
+    def _floor(self, length: int) -> dict[str, int]:
+        """The token before which a request has given its window back, if it has."""
+        return {} if self.random.random() < 0.5 else {"floor": self.random.randrange(length + 1)}
 
     def _fault(self) -> Operation:
         return operation("fail", kind=self.random.choice(FAULTS), fault=self.random.choice(("failed", "partial")))

@@ -23,6 +23,15 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Nothing runs between the submission and the ack, so there is nobody to keep away.",
     ),
     Difference(
+        "insert-backs-up-under-write-back",
+        "An insert over a node with a host copy backs up the window that is not there yet, under write_back too, lets "
+        "time pass, and locks it like a request. The text backs up under write_back when the device needs room.",
+        "Earlier than needed, and locked for the time of the copy.",
+        since="0.5.20",
+        until="0.5.22",
+        habits={"insert_backs_up": True},
+    ),
+    Difference(
         "anchor-alone-is-marked",
         "A backup marks the node that it was asked for. The text marks what it writes of FULL.",
         "The mark guards FULL host slots, and only that node's are written.",

@@ -20,6 +20,7 @@ from ...model.vocabulary import (
     FULL,
     MAMBA,
     SWA,
+    WRITE_BACK,
     Component,
     PerComponent,
     anchor,
@@ -57,6 +58,7 @@ class Habits:
     tombstones: bool = False
     marks_all: bool = False
     refills_full: bool = False
+    insert_backs_up: bool = False
 
 
 REFILL = "refill_host"
@@ -66,9 +68,17 @@ REFILL = "refill_host"
 def text(habits: Habits) -> dict[str, Entry]:
     """The actions with their words in this dialect."""
     made = {**_requests(habits), **_backups(habits), **_load_backs(habits), **_storage(habits)}
-    found = {name: replace(TEXT[name], text=words) for name, words in made.items()}
+    found = {name: replace(TEXT.get(name, TEXT["lock"]), text=words) for name, words in made.items()}
     if habits.refills_full:
         found[REFILL] = replace(TEXT["insert_host"], text=refill_host)
+    if habits.insert_backs_up:
+
+        def lock_backup(t: Transaction, p: Setting, node: Live, locked: Live, holder: Holder) -> None:
+            """The backup that an insert has begun takes a request's lock, under write_back as under write_through."""
+            t.expect(backup(holder), "the holder is a backup in flight")
+            _lock_device(t, p, habits, node, locked, holder)
+
+        found[lock_backup.__name__] = Entry(lock_backup, (WRITE_BACK,), per_aux=False)
     return found
 
 
@@ -134,7 +144,20 @@ def _requests(habits: Habits) -> Texts:
         for c in p.aux:
             t.give_back(device_lock[c], holder)
 
-    return {"lock": lock, "forward": forward, "release_window": release_window}
+    def lock_without_state(t: Transaction, p: Setting, node: Live, locked: Live, holder: Idle) -> None:
+        """A request that has its own copy of the state leaves the node's to be evicted."""
+        t.expect(device[FULL](node), "the node is on the device")
+        _lock_device(t, Setting(p.policy, tuple(c for c in p.components if c != MAMBA)), habits, node, locked, holder)
+        t.begin(request, holder)
+
+    def pin_full(t: Transaction, p: Setting, node: Live, holder: Idle) -> None:
+        """Somebody locks FULL of the path and nothing else, and gives it back like a request."""
+        t.expect(device[FULL](node), "the node is on the device")
+        t.grant(device_lock[FULL], t.path(node), holder)
+        t.begin(request, holder)
+
+    own: Texts = {"lock_without_state": lock_without_state, "pin_full": pin_full}
+    return {"lock": lock, "forward": forward, "release_window": release_window, **own}
 
 
 def _backups(habits: Habits) -> Texts:

@@ -364,9 +364,8 @@ class Base:
 
         `nodes`: the nodes it is about (their states are shown in any case, and those of all nodes that changed since
         they were shown last). `rows`: ``all`` slot rows noted so far, or ``own`` for those of `nodes` and of the
-        event's holder.
-        `unmarked`: nodes whose mark a later event of the same transition shows; `later`: nodes that it shows alone.
-        `copies`: of its own rows only those of these tiers and components.
+        event's holder. `unmarked`: nodes whose mark a later event of the same transition shows; `later`: nodes that
+        it shows alone, with their rows. `copies`: of its own rows only those of these tiers and components.
         """
         nodes, hide = list(nodes), frozenset(unmarked)
         event: dict[str, Any] = {"seq": self.seq, "action": action, "args": args, "outcome": outcome}
@@ -374,13 +373,15 @@ class Base:
         if reason is not None:
             event["reason"] = reason
         if outcome == "done":
-            ids = {node.id for node in nodes}
+            later = list(later)
+            ids, others = {node.id for node in nodes}, {("node", node.id) for node in later}
             mine = {("node", number) for number in ids} | {("holder", args.get("holder"))}
             only = None if copies is None else set(copies)
             taken = [
                 row
                 for owner, row in self._rows
-                if rows == "all" or (owner in mine and (only is None or (row[1], row[2]) in only))
+                if (rows == "all" and owner not in others)
+                or (owner in mine and (only is None or (row[1], row[2]) in only))
             ]
             if taken:
                 event["slots"] = taken

@@ -199,7 +199,8 @@ class Copies(Evictions):
             for part in parts:
                 self._spread(copy, node, self.core.names[which], part, given, "device")
         self.call("commit_backup", node.handle, self.tensor(host), transfers)
-        receipt = None if write_back else self.call("inc_lock_ref", node.handle).to_dec_params()
+        at_insert = self.write_back and not write_back
+        receipt = None if self.write_back else self.call("inc_lock_ref", node.handle).to_dec_params()
         publish = self._publish(node.handle, transfers)
         self._acks[node.handle] = holder
         if self.counts_tombstones:
@@ -216,6 +217,19 @@ class Copies(Evictions):
             told.setdefault(each, set()).add(name)
         changes = self.look(lambda each, _, name: given[each, name], host=lambda: told)
         self._tell_backup(node, holder, changes)
+        if at_insert:
+            self.backups[node.handle].receipt = self.call("inc_lock_ref", node.handle).to_dec_params()
+            self.look()
+            self.emit("lock_backup", {"node": node.id, "holder": holder, **self.tops(node)}, [node])
+
+    def _left_over_of(self, copy: Copy) -> None:
+        """After a backup no host slot may be left with it: the tree took them."""
+        for _, _, pool, slots, _ in copy.parts:
+            left = [slot for slot in slots if pool.owner[slot] == ("holder", copy.holder)]
+            if left:
+                node = self.tree.handles[copy.handle]
+                self.report("leak", f"slots {left} of the {pool} are lost: (node {node.id}) has a copy already")
+                self.free("host", pool.component, left)
 
     def _tell_backup(self, node: Node, holder: int, changes: list[Change]) -> None:
         came = [change for change in changes if change.what == "came"]
@@ -281,11 +295,12 @@ class Copies(Evictions):
         if backup.receipt is not None:
             self.call("dec_lock_ref", backup.handle, backup.receipt)
         copy.finish()
+        self._left_over_of(copy)
         self._arrived(copy)
         self.look()
         nodes = [self.tree.handles[handle] for handle in backup.publish if handle in self.tree.handles]
         self.emit("ack_backup", {"holder": copy.holder}, nodes)
-        if self.options.get("storage") == "auto":
+        if self.options.get("store_acked") or self.options.get("storage") == "auto":
             for handle in backup.publish:
                 self.store(handle)
 

@@ -17,6 +17,13 @@ class Evictions(Actions):
         self._known(component)
         return {"freed": self.evict({component: pages * (1 if component == "mamba" else self.page)})}
 
+    def op_evict_several(self, pages: dict[str, int], steps: int | None = None) -> dict[str, Any]:
+        """Evict pages (states) of several components in one go; `steps`: a walk stops after so many victims."""
+        wanted = {name: count * (1 if name == "mamba" else self.page) for name, count in pages.items()}
+        for name in wanted:
+            self._known(name)
+        return {"freed": self.evict(wanted, steps)}
+
     def op_evict_host(self, component: str, pages: int) -> dict[str, Any]:
         """Evict pages (states) of a component from the host; under write_back duplicates of full go first."""
         self._known(component)
@@ -34,8 +41,8 @@ class Evictions(Actions):
 
     # ---- device ----
 
-    def evict(self, wanted: dict[str, int]) -> dict[str, int]:
-        """Evict `wanted` slots by component; return what was freed."""
+    def evict(self, wanted: dict[str, int], steps: int | None = None) -> dict[str, int]:
+        """Evict `wanted` slots by component, or what so many steps of each walk bring; return what was freed."""
         tracker = dict.fromkeys(self.core.types.values(), 0)
         for name, which in self.core.types.items():
             count = wanted.get(name, 0)
@@ -43,8 +50,9 @@ class Evictions(Actions):
                 continue
             self.call("evict_device_start", which, count)
             try:
-                while self._evict_step(which, tracker):
-                    pass
+                taken = 0
+                while taken != steps and self._evict_step(which, tracker):
+                    taken += 1
             finally:
                 if self.dead is None:
                     self.call("evict_device_end", which)

@@ -11,13 +11,18 @@ from .tree import Node, Slots, content
 class Lock:
     """A request's lock: the receipt of the core, and the slots under it."""
 
-    __slots__ = ("holder", "inserted", "node", "receipt", "released", "slots")
+    __slots__ = ("holder", "how", "inserted", "node", "receipt", "released", "slots")
 
-    def __init__(self, holder: int, node: Node, receipt: Any) -> None:
-        self.holder, self.node, self.receipt = holder, node, receipt
+    def __init__(self, holder: int, node: Node, receipt: Any, how: str = "lock") -> None:
+        self.holder, self.node, self.receipt, self.how = holder, node, receipt, how
         self.released = False
         self.slots: list[tuple[str, Slots]] = []
         self.inserted = 0
+
+    def components(self, known: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that it locks."""
+        left_out = {"lock": (), "lock_without_state": ("mamba",), "pin_full": ("swa", "mamba")}[self.how]
+        return tuple(name for name in known if name not in left_out)
 
 
 class Requests(Base):
@@ -27,6 +32,7 @@ class Requests(Base):
         """Set up what is empty when no request is there."""
         super().start_operations()
         self.locks: dict[int, Lock] = {}
+        self._priority = 0
 
     # ---- match ----
 
@@ -56,11 +62,13 @@ class Requests(Base):
     def splits(self, changes: list[Change]) -> list[Change]:
         """Emit the splits among `changes`; return the rest."""
         rest = []
+        made = [change.other for change in changes if change.other is not None]
         for change in changes:
             if change.what == "split":
                 assert change.other is not None
                 nodes = [change.node, change.other]
-                self.emit("split", {"node": nodes[0].id, "prefix": nodes[1].id}, nodes)
+                made.remove(change.other)
+                self.emit("split", {"node": nodes[0].id, "prefix": nodes[1].id}, nodes, later=made)
             else:
                 rest.append(change)
         return rest
@@ -71,28 +79,47 @@ class Requests(Base):
         """Lock a node for a request (its path for full, its window for swa, itself for mamba)."""
         return {"holder": self._lock(self.node(node)).holder}
 
-    def _lock(self, node: Node) -> Lock:
-        if node.parent is None:
-            raise Refused(ROOT_REFUSED, "the root needs no lock")
+    def op_lock_without_state(self, node: int) -> dict[str, Any]:
+        """Lock a node for a request that has its own copy of the Mamba state, and leaves the node's to be evicted."""
+        if "mamba" not in self.components:
+            raise Refused("RefusedComponent", "there is no state")
+        return {"holder": self._lock(self.node(node), "lock_without_state").holder}
+
+    def op_pin_full(self, node: int) -> dict[str, Any]:
+        """Lock full of the path of a node alone; the holder is unlocked like a request."""
+        if not hasattr(self.core.tree, "inc_full_pin"):
+            raise Refused("RefusedOperation", "before 0.5.20 there is no such pin")
+        return {"holder": self._lock(self.node(node), "pin_full").holder}
+
+    def _lock(self, node: Node, how: str = "lock") -> Lock:
+        if node.parent is None and how != "lock":
+            raise Refused(ROOT_REFUSED, "the root needs no such lock")
         for above in node.path():
             if "full" not in above.device:
                 raise Refused("RefusedEvicted", f"node {above.id} on the path of node {node.id} is not on device")
-        receipt = self.call("inc_lock_ref", node.handle).to_dec_params()
-        lock = Lock(self.new_holder(), node, receipt)
+        receipt = None
+        if how == "pin_full":
+            self.call("inc_full_pin", node.handle)
+        elif how == "lock":
+            receipt = self.call("inc_lock_ref", node.handle).to_dec_params()
+        else:
+            receipt = self.call("inc_lock_ref", node.handle, (self.core.types["mamba"],)).to_dec_params()
+        lock = Lock(self.new_holder(), node, receipt, how)
         self.locks[lock.holder] = lock
         self._guard(lock)
         self.look()
-        self.emit("lock", {"node": node.id, "holder": lock.holder, **self.tops(node)}, [node])
+        args = {"node": node.id, "holder": lock.holder, **({} if how == "pin_full" else self.tops(node))}
+        self.emit(how, args, [node])
         return lock
 
     def _guard(self, lock: Lock) -> None:
         """Put the pools on guard over what the lock protects: what of it is freed meanwhile is a violation."""
         for above in lock.node.path():
             lock.slots.append(("full", list(above.device.get("full", ()))))
-        if "swa" in self.components:
+        if "swa" in lock.components(self.components):
             for above in lock.node.window(self.window):
                 lock.slots.append(("swa", list(above.device.get("swa", ()))))
-        if "mamba" in self.components:
+        if "mamba" in lock.components(self.components):
             lock.slots.append(("mamba", list(lock.node.device.get("mamba", ()))))
         for name, slots in lock.slots:
             locks = self.pools["device", name].locks
@@ -124,15 +151,18 @@ class Requests(Base):
     def _unlock(self, lock: Lock) -> None:
         del self.locks[lock.holder]
         self._unguard(lock)
-        self.call("dec_lock_ref", lock.node.handle, lock.receipt, lock.released)
+        if lock.how == "pin_full":
+            self.call("dec_full_pin", lock.node.handle)
+        else:
+            self.call("dec_lock_ref", lock.node.handle, lock.receipt, lock.released)
         self.look()
         self.emit("unlock", {"holder": lock.holder}, [lock.node])
 
     def op_release_window(self, holder: int) -> dict[str, Any]:
         """The request's window has moved past its locked prefix: give back the SWA part of the lock, once."""
         lock = self._holder(holder)
-        if "swa" not in self.components:
-            raise Refused("RefusedComponent", "there is no sliding window")
+        if "swa" not in lock.components(self.components):
+            raise Refused("RefusedComponent", "there is no sliding window, or it is not locked")
         if lock.released:
             raise Refused("RefusedReleased", f"holder {holder} has given back its window")
         if self._window_receipt(lock.receipt) is None:
@@ -164,9 +194,11 @@ class Requests(Base):
         lock = self._holder(holder)
         args = {"node": lock.node.id, "holder": holder}
         parts = [(above, "full") for above in lock.node.path()]
-        if "swa" in self.components and not lock.released:
+        if "swa" in lock.components(self.components) and not lock.released:
             parts += [(above, "swa") for above in self._window_read(lock)]
-        guarded = self.counts_tombstones or any(name == "mamba" and slots for name, slots in lock.slots)
+        guarded = ("mamba" in lock.components(self.components) and self.counts_tombstones) or any(
+            name == "mamba" and slots for name, slots in lock.slots
+        )
         if guarded and "mamba" in lock.node.device and not lock.released:
             parts.append((lock.node, "mamba"))
         for node, name in parts:
@@ -244,6 +276,21 @@ class Requests(Base):
             answer["holder"] = after.holder
         self._left_over(owner)
         return answer
+
+    def op_recompute(
+        self, tokens: list[int], reuse: int = 0, floor: int | None = None, priority: int = 0
+    ) -> dict[str, Any]:
+        """A request that matched before others inserted computes again what is cached by now, from token `reuse` on.
+
+        `floor`: the token before which it has given its window slots back. `priority`: as the scheduler gives it.
+        """
+        self._priority = priority
+        return self.op_insert(tokens, {"swa": True if floor is None else floor}, reuse)
+
+    def op_extend(self, holder: int, tokens: list[int], floor: int | None = None) -> dict[str, Any]:
+        """A request that holds a lock goes on: `tokens` more, inserted, and its lock moves to their end."""
+        whole = [*self._holder(holder).node.prefix(), *tokens]
+        return self.op_insert(whole, {"swa": True if floor is None else floor}, holder=holder)
 
     def _prefix(self, tokens: list[int], reuse: int | None, holder: int | None) -> tuple[Lock | None, bool]:
         """The lock on the prefix that the request builds on, and whether this operation took it."""
@@ -344,6 +391,7 @@ class Requests(Base):
         known = {field.name for field in dataclasses.fields(self.core.InsertParams)}
         wanted: dict[str, Any] = {"key": self.key(tokens), "value": self.tensor(value), "prev_prefix_len": start}
         wanted["inserted_len"] = inserted
+        wanted["priority"], self._priority = self._priority, 0
         if mamba is not None:
             wanted["mamba_value"] = self.tensor(mamba)
         if floor:
@@ -395,7 +443,7 @@ class Requests(Base):
                     self.report("leak", f"slots {left} of the {pool} were inserted, not taken by the tree, not freed")
                     pool.give(left)
 
-    def evict(self, wanted: dict[str, int]) -> dict[str, int]:
+    def evict(self, wanted: dict[str, int], steps: int | None = None) -> dict[str, int]:
         """Evict from device (see `evictions.py`)."""
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 import types
+from random import Random
 from typing import Any
 
 if not __package__:
@@ -81,9 +82,10 @@ class Worker:
             return _error("ArgumentError", f"components {components!r}: full, then swa, then mamba")
         if threshold is None:
             threshold = 2 if policy == "write_through_selective" else 1
+        options = {**_settings(int(options.get("seed") or 0)), **options}
         core = loader.build(
             self.kind, self.version, tuple(components), page_size, window, policy, threshold,
-            storage=True, states_per_path=int(options.get("states_per_path", -1)),
+            storage=True, states_per_path=int(options["states_per_path"]), eviction=options["eviction"],
         )  # fmt: skip
         if self.patch is not None:
             loader.PATCHES[self.patch](core.tree)
@@ -99,6 +101,16 @@ class Worker:
             "locks_tombstones": self.controller.counts_tombstones,
         }
         return {"ok": True, "result": capabilities, "events": []}
+
+
+def _settings(seed: int) -> dict[str, Any]:
+    """Settings of the server that a run's seed chooses: the plain ones for seed 0."""
+    chosen = Random(f"{seed}/server")
+    return {
+        "states_per_path": chosen.choice((-1, -1, 1, 2)) if seed else -1,
+        "eviction": chosen.choice(("lru", "lru", "lfu", "fifo", "mru", "filo", "priority")) if seed else "lru",
+        "store_acked": bool(seed) and chosen.random() < 0.25,
+    }
 
 
 def _error(kind: str, message: str) -> dict[str, Any]:

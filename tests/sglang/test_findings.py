@@ -65,3 +65,50 @@ def test_a_released_window_takes_the_mamba_lock_twice(workers: Any, version: str
     evicted = client.ask("evict", component="mamba", pages=2)
     assert told(evicted) == ({"freed under a lock"} if version in ("0.5.17", "0.5.18", "0.5.19") else set())
     assert client.ask("forward", holder=second)["ok"]
+
+
+@pytest.mark.parametrize(("version", "core"), CORES)
+def test_an_unlock_takes_a_window_that_was_skipped(workers: Any, version: str, core: str) -> None:
+    """A lock passed over a node without a window, and the node was split: the prefix is not in its receipt."""
+    client = workers(version, core)
+    client.ask("configure", policy="write_back", components=["full", "swa"], page_size=1, window=4)
+    client.ask("insert", tokens=[1, 2, 3, 4])
+    leaf = client.ask("insert", tokens=[1, 2, 3, 4, 5, 6])["result"]["node"]
+    client.ask("evict", component="swa", pages=1)
+    first = client.ask("lock", node=leaf)["result"]["holder"]
+    client.ask("match", tokens=[1, 2])  # splits the node without a window
+    prefix = client.ask("insert", tokens=[1, 2])["result"]["node"]  # gives the prefix one
+    second = client.ask("lock", node=prefix)["result"]["holder"]
+    client.ask("unlock", holder=first)
+    evicted = client.ask("evict", component="swa", pages=9)
+    assert told(evicted) == ({"freed under a lock"} if version in ("0.5.17", "0.5.18", "0.5.19") else set())
+    assert client.ask("forward", holder=second)["ok"]
+
+
+@pytest.mark.parametrize(("version", "core"), CORES)
+def test_a_backup_loses_the_slots_of_a_second_copy(workers: Any, version: str, core: str) -> None:
+    """A prefetch gave a node on device its window on the host; the backup copies it again, and its slots are lost."""
+    client = workers(version, core)
+    client.ask("configure", policy="write_back", components=["full", "swa"], page_size=1, window=4)
+    fetched = client.ask("prefetch", tokens=[1, 2, 3, 4, 5, 6])["result"]["holder"]
+    client.ask("insert", tokens=[1, 2, 3, 4])
+    client.ask("finish_prefetch", holder=fetched)
+    evicted = client.ask("evict", component="full", pages=9)
+    assert told(evicted) == ({"leak"} if version == "0.5.17" else set())
+
+
+@pytest.mark.parametrize(("version", "core"), CORES)
+def test_an_insert_backs_a_window_up_under_write_back(workers: Any, version: str, core: str) -> None:
+    """No defect: up to 0.5.22 this backup takes a lock of the path, and lets time pass, unlike that of an eviction."""
+    client = workers(version, core)
+    client.ask("configure", policy="write_back", components=["full", "swa"], page_size=1, window=2)
+    client.ask("insert", tokens=[1, 2])
+    leaf = client.ask("insert", tokens=[1, 2, 3, 4])["result"]["node"]
+    client.ask("evict", component="full", pages=9)
+    client.ask("storage_backup", node=leaf)  # locks the leaf's window, so that the upper node's is evicted
+    client.ask("evict_host", component="swa", pages=2)
+    again = client.ask("insert", tokens=[1, 2])
+    begun = [event["action"] for event in again["events"]]
+    late = version in ("0.5.20", "0.5.21", "0.5.22")
+    assert ("lock_backup" in begun) is late, begun
+    assert client.ask("poll")["result"]["backup"] == (1 if late else 0)
