@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from ..model.state import State
 from .cause import AnyOf, Cause
 from .events import Event, action_of
-from .lost_locks import GivenBackTwice, LostInASplit, SkippedThenSplit
+from .lost_locks import ENDS, GivenBackTwice, LostInASplit, SkippedThenSplit
 from .violation import Violation
 
 
@@ -63,12 +63,40 @@ class AuxiliarySourcePinned(Cause):
 class CopiedAgain(Cause):
     """A backup copies what the host has already, and the tree keeps the copy that it had."""
 
+    def __init__(self) -> None:
+        self.had: set[tuple[str, int]] = set()
+
+    def saw(self, event: Event, state: State) -> None:
+        """Mark the copies that a node has when its backup begins."""
+        if event.action == "begin_backup":
+            node = action_of(event)[1]["node"]
+            self.had |= {(name, node) for name in ("swa", "mamba") if node in state.marks.get(f"host.{name}", ())}
+
     def explains(self, violation: Violation, event: Event | None, state: State) -> bool:
         """The slots are lost of a copy that the node had."""
         found = _LOST.search(violation.words)
-        return found is not None and int(found["node"]) in state.marks.get(f"host.{found['component']}", ())
+        return found is not None and (found["component"], int(found["node"])) in self.had
 
 
+class LeftOutOfTheLeaves(Cause):
+    """Giving a lock back looks at the nodes of its path while their windows are locked still, and not again."""
+
+    def __init__(self) -> None:
+        self.unlocked: set[int] = set()
+
+    def saw(self, event: Event, state: State) -> None:
+        """Mark the nodes whose window the holder had locked."""
+        locks = state.pairs.get("device_lock.swa")
+        if locks is not None and event.outcome == "done" and event.action in ENDS["device"] + ENDS["host"]:
+            self.unlocked |= locks.nodes(action_of(event)[1].get("holder", -1))
+
+    def explains(self, violation: Violation, event: Event | None, state: State) -> bool:
+        """It is one of those nodes that nothing evicts; the core's own check does not say which."""
+        found = _NODE.search(violation.words)
+        return bool(self.unlocked) if found is None else int(found["node"]) in self.unlocked
+
+
+_NODE = re.compile(r"\(node (?P<node>\d+)\)")
 _LOST = re.compile(r"slots \[[\d, ]+\] of the host pool of (?P<component>\w+) are lost: \(node (?P<node>\d+)\)")
 
 
@@ -91,5 +119,6 @@ CAUSES: dict[str, Callable[[], Cause]] = {
     "source-pinned-by-another": SourcePinnedByAnother,
     "auxiliary-source-pinned": AuxiliarySourcePinned,
     "copied-again": CopiedAgain,
+    "left-out-of-the-leaves": LeftOutOfTheLeaves,
 }
 """By name."""

@@ -99,6 +99,7 @@ class Driver:
             (2, "lock_without_state", lambda: operation("lock_without_state", node=self._node("device"))),
             (1, "pin_full", lambda: operation("pin_full", node=self._node("device"))),
             (2, "evict_several", self._evict_several),
+            (2, "attach_window", lambda: operation("attach_window", tokens=self.tokens())),
             (3, "extend", lambda: operation("extend", holder=self._holder("request"), **self._more())),
         ]
         known = [(weight, make) for weight, name, make in menu if name in operations]

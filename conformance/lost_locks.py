@@ -94,6 +94,8 @@ class LostLocks(Cause):
 
     def explains(self, violation: Violation, event: Event | None, state: State) -> bool:
         """A copy was given up that the target counted no lock of; or its slots are not what somebody takes them for."""
+        if violation.kind == "crash":
+            return bool(self.taken)
         if violation.rule.startswith("target/"):
             return self._explains_report(violation.words)
         args = action_of(event)[1] if event is not None else {}

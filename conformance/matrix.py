@@ -1,6 +1,10 @@
 """Every release of SGLang that is known, core by core, under every policy and component set: one table.
 
 python -m pinproof.conformance.matrix --steps 1000 > docs/findings/matrix.md
+
+With --interface, what of a release's interface such runs have called, and how often.
+
+python -m pinproof.conformance.matrix --interface 0.5.23 --steps 1000 > docs/findings/interface.md
 """
 
 from __future__ import annotations
@@ -64,12 +68,48 @@ def _row(
     )
 
 
+INTERFACE = """# What of the interface was called
+
+Written by `python -m pinproof.conformance.matrix --interface {version} --steps {steps}`: random operations from seed
+{seed}, {steps} under each policy and component set. What the core asks its cache to do is called *action*.
+
+| of the interface of {version} | python | rust |
+|---|---|---|"""
+
+
+def interface(version: str, steps: int, seed: int) -> Iterator[str]:
+    """A row for each method and action of a release's interface, the most often met first; then those never met."""
+    met: list[dict[str, int]] = []
+    for core in ("python", "rust"):
+        if core == "rust" and not has_rust(version):
+            met.append({})
+            continue
+        target = open_target(f"sglang:{version}:{core}")
+        try:
+            for policy in POLICIES:
+                for components in COMPONENT_SETS:
+                    campaign(target, policy, components, steps, seed, shorten=False)
+            met.append(target.op("interface").result)
+        finally:
+            target.close()
+    names = sorted({*met[0], *met[1]}, key=lambda name: (-sum(each.get(name, 0) for each in met), name))
+    for name in names:
+        counts = [each.get(name, 0) for each in met]
+        yield f"| `{name}` | " + " | ".join(f"{count:,}" if count else "never" for count in counts) + " |"
+
+
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description="The matrix of releases.")
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--interface", metavar="RELEASE")
     chosen = options.parse_args()
+    if chosen.interface:
+        print(INTERFACE.format(version=chosen.interface, steps=chosen.steps, seed=chosen.seed))
+        for row in interface(chosen.interface, chosen.steps, chosen.seed):
+            print(row, flush=True)
+        return
     print(HEAD.format(steps=chosen.steps, seed=chosen.seed))
     for row in rows(chosen.steps, chosen.seed):
         print(row, flush=True)

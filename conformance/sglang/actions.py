@@ -16,6 +16,7 @@ class Actions(Requests):
         for action in actions:
             kind = type(action).__name__
             method = getattr(self, f"_act_{kind}", None)
+            self.calls[f"action {kind}"] += 1
             if method is None:
                 raise NotImplementedError(f"the core asks for an action this controller does not know: {kind}")
             method(action)

@@ -7,6 +7,7 @@ was asked to do, and its `post` says what the core shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -58,6 +59,8 @@ class Base:
         """Locks count on evicted nodes too, and backups mark all they cover (from 0.5.20 on)."""
         self.eyes: PythonEyes | RustEyes = PythonEyes(core) if core.kind == "python" else RustEyes(core)
         self.dead: str | None = None
+        self.calls: Counter[str] = options.get("calls", Counter())
+        """How often each method of the core was called."""
         self.events: list[dict[str, Any]] = []
         self.violations: list[dict[str, str]] = []
         self.seq = 0
@@ -89,6 +92,7 @@ class Base:
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the core; whatever it raises becomes `TargetCrashed`, and the core is dead from then on."""
+        self.calls[name] += 1
         try:
             return getattr(self.core.tree, name)(*args, **kwargs)
         except KeyboardInterrupt:

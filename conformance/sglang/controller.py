@@ -19,6 +19,7 @@ OPERATIONS = [
     "insert",
     "recompute",
     "extend",
+    "attach_window",
     "backup",
     "load_back",
     "evict",
@@ -126,11 +127,14 @@ class Controller(Storage):
             for node in self.tree.nodes.values():
                 if node.lock or node.host_lock or node.pin is not None or node.pending is not None:
                     problems.append(f"nothing is in flight and node {node.id} is {self._state(node)}")
+        for name in self.components:
+            self._audit_sizes(name, problems)
         if self.loads or self.stores or self.prefetches:
             # The core's own check is wrong about what is in flight (reports B38, B72): servers run it idle.
             return {"problems": problems, "idle": idle}
         writing = [(backup.handle, backup.handle) for backup in self.backups.values() if backup.receipt is not None]
         try:
+            self.calls["sanity_check"] += 1
             self.core.tree.sanity_check(writing, [(handle, handle) for handle in self.loading])
         except AssertionError as error:
             problems += self._insane(str(error))
@@ -138,6 +142,24 @@ class Controller(Storage):
             self.dead = f"sanity_check: {error}"
             problems.append(self.dead)
         return {"problems": problems, "idle": idle}
+
+    def _audit_sizes(self, name: str, problems: list[str]) -> None:
+        """The core's running totals, by which the server decides what it can admit, against what is there."""
+        total = protected = 0
+        for node in self.tree.nodes.values():
+            count = len(node.device.get(name, ()))
+            total += count
+            protected += count if node.lock.get(name) else 0
+        which = self.core.types[name]
+        if hasattr(self.core.tree, "component_protected_size"):
+            told = [self.call(f"component_{kind}_size", which) for kind in ("evictable", "protected")]
+        else:
+            told = [self.call(f"{name}_{kind}_size") for kind in ("evictable", "protected")]
+        seen = "lock" in self.eyes.sees or f"lock.{name}" in self.eyes.sees
+        if sum(told) != total or (seen and told[1] != protected):
+            problems.append(
+                f"the core counts {told} slots of {name} as evictable and protected, of {total}, {protected}"
+            )
 
     def _insane(self, said: str) -> list[str]:
         """What the core's own check found, as one problem.

@@ -39,11 +39,16 @@ class Evictions(Actions):
         if component not in self.components:
             raise Refused("RefusedComponent", f"there is no component {component!r}")
 
+    backups: dict[Any, Any]
+    """Backups in flight (see `op_copies.py`)."""
+
     # ---- device ----
 
     def evict(self, wanted: dict[str, int], steps: int | None = None) -> dict[str, int]:
         """Evict `wanted` slots by component, or what so many steps of each walk bring; return what was freed."""
         tracker = dict.fromkeys(self.core.types.values(), 0)
+        self._declined: set[int] = set()
+        settled = not self.backups
         for name, which in self.core.types.items():
             count = wanted.get(name, 0)
             if tracker[which] >= count:
@@ -58,7 +63,22 @@ class Evictions(Actions):
                     self.call("evict_device_end", which)
         if self.write_back:
             self.drain_backups()
+        for name, which in self.core.types.items():
+            # What a backup in flight still locked when the walk began is no victim of it.
+            if settled and steps is None and tracker[which] < wanted.get(name, 0):
+                self._passed_over(name)
         return {name: tracker[which] for name, which in self.core.types.items()}
+
+    def _passed_over(self, name: str) -> None:
+        """Eviction has freed less of a component than it was asked for: report what it could have taken."""
+        for node in self.tree.nodes.values():
+            # The Rust core shows the locks of full alone, which come with any other.
+            locked = node.lock.get(name) if "lock" in self.eyes.sees else node.lock
+            below = name == "full" and any("full" in child.device for child in node.children.values())
+            if name in node.device and node.parent is not None and not (locked or below or node.id in self._declined):
+                self.report(
+                    "passed over", f"{name} of (node {node.id}) is on device, nobody locks it, and it stays there"
+                )
 
     def _evict_step(self, which: Any, tracker: dict[Any, int]) -> bool:
         """One step of the walk; False when it is exhausted."""
@@ -96,6 +116,7 @@ class Evictions(Actions):
             self._settle(dropped, tracker, drop=node)
         else:
             self._settle(dropped, tracker)
+            self._declined.add(node.id)
             self.emit("drop_subtree", {"node": node.id}, [node], outcome="refused", reason="locked")
 
     def _settle(self, step: Any, tracker: dict[Any, int], drop: Node | None = None) -> None:
@@ -114,6 +135,13 @@ class Evictions(Actions):
         freed = result.tracker.get(which, 0)
         self.drain(result)
         self.evictions(self.look())
+        if name == "full" and freed < count and "host_lock" in self.eyes.sees:
+            for node in self.tree.nodes.values():
+                locked = "full" in node.device or node.lock or node.host_lock or node.children
+                if "full" in node.host and not locked:
+                    self.report(
+                        "passed over", f"(node {node.id}) is on the host alone, nobody locks it, and it stays there"
+                    )
         return int(freed)
 
     # ---- events ----

@@ -292,6 +292,40 @@ class Requests(Base):
         whole = [*self._holder(holder).node.prefix(), *tokens]
         return self.op_insert(whole, {"swa": True if floor is None else floor}, holder=holder)
 
+    def op_attach_window(self, tokens: list[int]) -> dict[str, Any]:
+        """Give the last stretch without a window of a prefix on device its window: it was brought from elsewhere."""
+        if not hasattr(self.core.tree, "attach_swa_window") or "swa" not in self.components:
+            raise Refused("RefusedOperation", "no window can be attached: no sliding window, or before 0.5.21")
+        key = self.key(tokens[: len(tokens) - len(tokens) % self.page])
+        length, handle, _ = self.call("match_full_device_prefix", key)
+        ranges = self.call("swa_tombstone_ranges", key, 0, length)
+        if not ranges:
+            raise Refused("RefusedNothing", "there is no stretch without a window")
+        start, end = ranges[-1]
+        # Its path must stay while room is made.
+        pin, owner = self._lock(self.tree.handles[handle], "pin_full"), self.new_holder()
+        slots = self.room("swa", end - start, ("holder", owner))
+        if slots is None:
+            self._unlock(pin)
+            raise Refused("RefusedNoRoom", f"no device slots for {end - start} tokens")
+        code = 0
+        for position, token in enumerate(tokens[:end]):
+            code = content(code, token)
+            if position >= start:
+                self.pools["device", "swa"].content[slots[position - start]] = code ^ 2
+        actions = self.call("attach_swa_window", key, start, end, self.tensor(slots))
+        self._path = tuple(tokens)
+        changes = self.look(lambda node, _, __: slots[node.start - start : node.end - start], self._path)
+        for change in changes:
+            if change.what == "came":
+                full = change.node.device["full"]
+                self._pair(full, slots[change.node.start - start : change.node.end - start])
+        self.act(list(actions))
+        self.arrivals(changes)
+        self._unlock(pin)
+        self._left_over(owner)
+        return {"tokens": end - start}
+
     def _prefix(self, tokens: list[int], reuse: int | None, holder: int | None) -> tuple[Lock | None, bool]:
         """The lock on the prefix that the request builds on, and whether this operation took it."""
         if holder is not None:
@@ -442,6 +476,10 @@ class Requests(Base):
                 if left:
                     self.report("leak", f"slots {left} of the {pool} were inserted, not taken by the tree, not freed")
                     pool.give(left)
+
+    def _pair(self, full: Slots, swa: Slots) -> None:
+        """Enter SWA slots behind full slots (see `actions.py`)."""
+        raise NotImplementedError
 
     def evict(self, wanted: dict[str, int], steps: int | None = None) -> dict[str, int]:
         """Evict from device (see `evictions.py`)."""

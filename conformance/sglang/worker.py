@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 import types
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -34,6 +35,7 @@ class Worker:
         self.source, self.kind, self.patch = source, kind, patch
         self.version = os.path.basename(source.rstrip("/")).removeprefix("sglang-")
         self.controller: Any = None
+        self.calls: Counter[str] = Counter()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request (its id added by the caller)."""
@@ -43,6 +45,8 @@ class Worker:
             return {"ok": True, "answers": [self.numbered(each) for each in arguments.get("requests", [])]}
         if name == "configure":
             return self.configure(**arguments)
+        if name == "interface":
+            return {"ok": True, "result": self.interface(), "events": []}
         if self.controller is None:
             return _error("RefusedUnconfigured", "the first request must be `configure`")
         return dict(self.controller.run(name, arguments))
@@ -61,6 +65,18 @@ class Worker:
             message = f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"
             answer = _error("ControllerError", message)
         return {"id": request.get("id"), **answer}
+
+    def interface(self) -> dict[str, int]:
+        """Every method of the core's interface, and every action that it can ask for, with how often each was met."""
+        core = loader.module("mem_cache.unified_cache.unified_tree_core_interface").UnifiedTreeCoreInterface
+        found = dict.fromkeys((name for name in vars(core) if not name.startswith("_")), 0)
+        actions = loader.module("mem_cache.unified_cache.cache_action")
+        found |= {
+            f"action {name}": 0
+            for name, each in vars(actions).items()
+            if isinstance(each, type) and each.__module__ == actions.__name__ and not each.__subclasses__()
+        }
+        return {**found, **self.calls}
 
     def configure(
         self,
@@ -89,7 +105,7 @@ class Worker:
         )  # fmt: skip
         if self.patch is not None:
             loader.PATCHES[self.patch](core.tree)
-        self.controller = Controller(core, policy, device_pages, host_pages, options)
+        self.controller = Controller(core, policy, device_pages, host_pages, {**options, "calls": self.calls})
         capabilities = {
             "target": f"sglang:{self.version}:{self.kind}",
             "operations": OPERATIONS,

@@ -98,6 +98,27 @@ def test_a_backup_loses_the_slots_of_a_second_copy(workers: Any, version: str, c
 
 
 @pytest.mark.parametrize(("version", "core"), CORES)
+@pytest.mark.parametrize("policy", ["write_back", "write_through"])
+def test_an_unlock_leaves_a_leaf_out_of_eviction(workers: Any, policy: str, version: str, core: str) -> None:
+    """A load-back finds no room and is called off: the node above it is never evicted, though nobody locks it."""
+    client, sizes = workers(version, core), {"device_pages": 8, "host_pages": 20, "window": 8}
+    client.ask("configure", policy=policy, components=["full", "swa"], page_size=1, **sizes)
+    client.ask("insert", tokens=[1, 2, 3, 4])
+    lower = client.ask("insert", tokens=[1, 2, 3, 4, 5, 6, 7, 8])["result"]["node"]
+    client.ask("poll")
+    client.ask("evict", component="full", pages=4)
+    other = client.ask("insert", tokens=[9, 9, 9, 9])["result"]["node"]
+    client.ask("poll")
+    holder = client.ask("lock", node=other)["result"]["holder"]
+    assert client.ask("load_back", node=lower)["error"]["type"] == "RefusedNoRoom"
+    client.ask("unlock", holder=holder)
+    evicted = client.ask("evict", component="full", pages=8)
+    old = version in ("0.5.17", "0.5.18", "0.5.19")
+    assert told(evicted) == ({"passed over"} if old else set())
+    assert evicted["result"]["freed"]["full"] == (4 if old else 8)
+
+
+@pytest.mark.parametrize(("version", "core"), CORES)
 def test_an_insert_backs_a_window_up_under_write_back(workers: Any, version: str, core: str) -> None:
     """No defect: up to 0.5.22 this backup takes a lock of the path, and lets time pass, unlike that of an eviction."""
     client = workers(version, core)
