@@ -304,7 +304,29 @@ def forgets_host_locks(tree: Any) -> None:
     tree.inc_host_lock_ref = inc_host_lock_ref
 
 
-PATCHES = {"pins-under-every-policy": pins_under_every_policy, "forgets-host-locks": forgets_host_locks}
+def counts_too_few(tree: Any) -> None:
+    """A mistake that no release makes: the running total of what can be evicted is a slot short."""
+    really = tree.component_evictable_size
+    tree.component_evictable_size = lambda which: max(0, really(which) - 1)
+
+
+def matches_nothing_on_the_host(tree: Any) -> None:
+    """A mistake that no release makes: a match ends where the device copies end."""
+    really = tree.match_prefix
+
+    def match_prefix(params: Any) -> Any:
+        found = really(params)
+        return found._replace(best_match_node=found.last_device_node)
+
+    tree.match_prefix = match_prefix
+
+
+PATCHES = {
+    "pins-under-every-policy": pins_under_every_policy,
+    "forgets-host-locks": forgets_host_locks,
+    "counts-too-few": counts_too_few,
+    "matches-nothing-on-the-host": matches_nothing_on_the_host,
+}
 """Text to put in place of a release's own: what a fix had mended, or a mistake that must be found."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .base import ROOT_REFUSED, Base, Change, Refused
@@ -52,7 +53,36 @@ class Requests(Base):
         if actions:
             self.act(actions)
         self.splits(self.look())
+        usable = self._usable(tuple(tokens[: len(tokens) - len(tokens) % self.page]))
+        found = [self.tree.handles[n].id for n in (result.last_device_node, result.best_match_node)]
+        if found != usable:
+            self.report("match", f"a match ends at nodes {found} (device, either tier), and could at {usable}")
         return result
+
+    def _usable(self, tokens: tuple[int, ...]) -> list[int]:
+        """The deepest nodes at which a request can go on: from what is on device, and from what is on either tier."""
+        path: list[Node] = [self.tree.root]
+        while path[-1].end < len(tokens):
+            rest = tokens[path[-1].end :]
+            below = [n for n in path[-1].children.values() if n.tokens == rest[: len(n.tokens)]]
+            if not below or not ("full" in below[0].device or "full" in below[0].host):
+                break
+            path.append(below[0])
+        return [self._deepest(path, lambda node, name: name in node.device), self._deepest(path, self._somewhere)]
+
+    @staticmethod
+    def _somewhere(node: Node, name: str) -> bool:
+        return name in node.device or name in node.host
+
+    def _deepest(self, path: list[Node], there: Callable[[Node, str], bool]) -> int:
+        """The last node of a path with its full, a whole window up to it (or up to the root), and its state."""
+        last, unbroken = path[0], float("inf")
+        for node in path[1:]:
+            unbroken = unbroken + len(node.tokens) if there(node, "swa") else 0
+            enough = "swa" not in self.components or (there(node, "swa") and unbroken >= self.window)
+            if there(node, "full") and enough and ("mamba" not in self.components or there(node, "mamba")):
+                last = node
+        return last.id
 
     @staticmethod
     def _device_tokens(result: Any) -> int:
@@ -294,7 +324,7 @@ class Requests(Base):
 
     def op_attach_window(self, tokens: list[int]) -> dict[str, Any]:
         """Give the last stretch without a window of a prefix on device its window: it was brought from elsewhere."""
-        if not hasattr(self.core.tree, "attach_swa_window") or "swa" not in self.components:
+        if not hasattr(self.core.tree, "finish_swa_state_eviction") or "swa" not in self.components:
             raise Refused("RefusedOperation", "no window can be attached: no sliding window, or before 0.5.21")
         key = self.key(tokens[: len(tokens) - len(tokens) % self.page])
         length, handle, _ = self.call("match_full_device_prefix", key)

@@ -113,6 +113,36 @@ def test_a_mistake_that_looks_like_a_known_one_is_found(target: Target) -> None:
     assert fields == {"host_lock_ref"}, [str(v) for v in found.violations]
 
 
+@pytest.mark.parametrize(
+    ("target", "rule", "words"),
+    [
+        (("0.5.23", "python+counts-too-few"), "target/audit", "the core counts"),
+        (("0.5.23", "python+matches-nothing-on-the-host"), "target/match", "a match ends at nodes"),
+    ],
+    indirect=["target"],
+)
+def test_totals_and_matches_are_held_to_what_is_there(target: Target, rule: str, words: str) -> None:
+    found = campaign(target, "write_back", ("full",), 200, 1, shorten=False)
+    assert {v.rule for v in found.violations} == {rule}
+    assert words in found.violations[0].words
+
+
+@pytest.mark.parametrize("target", [("0.5.23", "python"), ("0.5.23", "rust")], indirect=True)
+def test_a_run_calls_what_changes_the_tree(target: Target) -> None:
+    """Of what changes it only this is left out: the modes without a host tier, and what the cache itself makes use of."""
+    for policy in ("write_back", "write_through"):
+        for components in (("full", "swa"), ("full", "swa", "mamba")):
+            campaign(target, policy, components, 2500, 4, shorten=False)  # type: ignore[arg-type]
+    met = target.op("interface").result
+    changing = ("begin_", "resume_", "end_", "commit_", "finish_", "mark_", "inc_", "dec_", "evict_", "drive_", "drop_")
+    changing += ("insert_", "attach_", "set_component", "demote", "reset", "match_", "action ")
+    never = {name for name, count in met.items() if name.startswith(changing) and not count}
+    assert never == {
+        "action FreeComponentDeviceSlot", "action RecoverEvictedSWA", "dec_window_lock_only",
+        "finish_external_linker_offload", "mark_external_cache_stored_path", "mark_external_linker_offload_pending",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("target", [("0.5.23", "rust")], indirect=True)
 def test_a_report_says_what_could_not_be_seen(target: Target) -> None:
     found = conform(target, "write_back", ("full", "swa"), 50, 1, shortest=False)
