@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from ..model.vocabulary import Component, Policy
 from .batches import in_batches_of
-from .deviations import deviations_of, stale
+from .deviations import deviations_of
 from .driver import Driver, small
 from .events import Event
 from .scenario import Scenario, from_run
 from .session import Session
 from .shrink import shortest as shortest_run
 from .situation import Operation
+from .stale import stale
 from .targets.base import Configuration, Target
 from .violation import Violation
 

@@ -76,6 +76,13 @@ class LostLocks(Cause):
             self.taken[node] += 1
             self.exposed.update((node, other) for other in others)
 
+    def walk_past(self, holder: int, state: State) -> None:
+        """Whoever gives a window back goes on until it has met the end of it: not at all where that lock is gone."""
+        nodes = state.pairs[self.relation].nodes(holder)
+        if any((node, holder) in self.lost | self.exposed for node in nodes):
+            for above in {each for node in nodes for each in state.above(node) if each} - nodes:
+                self.take(above, state, holder)
+
     def missing(self, field: str, component: str, node: int, state: State) -> range:
         """How many locks the target may not count: those lost that the model still has, and those taken."""
         return self._range(node, state) if (field, component) == (self.field, self.component) else NONE
@@ -144,6 +151,7 @@ class LostInASplit(LostLocks):
             for node in held.nodes(args["holder"]):
                 if (node, args["holder"]) in self.lost:
                     self.take(node, state, args["holder"])
+            self.walk_past(args["holder"], state)
 
 
 class GivenBackTwice(LostLocks):
@@ -187,3 +195,4 @@ class SkippedThenSplit(LostLocks):
         elif action in ENDS[self.tier]:
             for node in [node for node, h in self._unnamed if h == holder]:
                 self.take(node, state, holder)
+            self.walk_past(holder, state)

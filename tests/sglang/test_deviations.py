@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from pinproof.conformance.campaign import campaign
 from pinproof.conformance.conform import conform
-from pinproof.conformance.deviations import Deviation, deviations_of, shipped, shows, stale
+from pinproof.conformance.deviations import Deviation, deviations_of, shipped
 from pinproof.conformance.driver import Driver, small
 from pinproof.conformance.registry import open_target
 from pinproof.conformance.session import Session
 from pinproof.conformance.sglang import environment
+from pinproof.conformance.stale import shows, stale
 from pinproof.conformance.targets.base import Target
 
 from .conftest import OURS
@@ -129,7 +130,7 @@ def test_totals_and_matches_are_held_to_what_is_there(target: Target, rule: str,
 
 @pytest.mark.parametrize("target", [("0.5.23", "python"), ("0.5.23", "rust")], indirect=True)
 def test_a_run_calls_what_changes_the_tree(target: Target) -> None:
-    """Of what changes it only this is left out: the modes without a host tier, and what the cache itself makes use of."""
+    """Of what changes it only this is left out: modes without a host tier, and what the cache itself makes use of."""
     for policy in ("write_back", "write_through"):
         for components in (("full", "swa"), ("full", "swa", "mamba")):
             campaign(target, policy, components, 2500, 4, shorten=False)  # type: ignore[arg-type]

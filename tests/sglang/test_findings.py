@@ -68,6 +68,20 @@ def test_a_released_window_takes_the_mamba_lock_twice(workers: Any, version: str
 
 
 @pytest.mark.parametrize(("version", "core"), CORES)
+def test_a_released_window_takes_the_mamba_lock_of_a_backup(workers: Any, version: str, core: str) -> None:
+    """The same with one request alone: the other lock of the state is that of the backup in flight, which reads it."""
+    client = workers(version, core)
+    client.ask("configure", policy="write_through", components=["full", "swa", "mamba"], page_size=1, window=4)
+    node = client.ask("insert", tokens=[1, 2, 3, 4])["result"]["node"]
+    client.ask("insert", tokens=[1, 2, 3, 4, 5])
+    holder = client.ask("lock", node=node)["result"]["holder"]
+    client.ask("release_window", holder=holder)
+    client.ask("unlock", holder=holder)
+    evicted = client.ask("evict", component="mamba", pages=1)
+    assert told(evicted) == ({"freed during a copy"} if version in ("0.5.17", "0.5.18", "0.5.19") else set())
+
+
+@pytest.mark.parametrize(("version", "core"), CORES)
 def test_an_unlock_takes_a_window_that_was_skipped(workers: Any, version: str, core: str) -> None:
     """A lock passed over a node without a window, and the node was split: the prefix is not in its receipt."""
     client = workers(version, core)
