@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from ..model.state import State
 from .cause import AnyOf, Cause
 from .events import Event, action_of
-from .lost_locks import ENDS, GivenBackTwice, LostInASplit, SkippedThenSplit
+from .lost_locks import ENDS, GivenBackTwice, LostInASplit, SkippedThenReleased, SkippedThenSplit
 from .violation import Violation
 
 
@@ -115,6 +115,7 @@ CAUSES: dict[str, Callable[[], Cause]] = {
     "full-host-lock-lost-in-a-split": lambda: LostInASplit("full"),
     "swa-host-lock-lost-in-a-split": lambda: LostInASplit("swa"),
     "window-skipped-then-split": lambda: AnyOf(SkippedThenSplit("swa", "device"), SkippedThenSplit("swa", "host")),
+    "window-skipped-then-released": lambda: SkippedThenReleased("swa"),
     "state-lock-given-back-twice": lambda: GivenBackTwice("mamba"),
     "source-pinned-by-another": SourcePinnedByAnother,
     "auxiliary-source-pinned": AuxiliarySourcePinned,

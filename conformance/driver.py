@@ -96,6 +96,7 @@ class Driver:
             (2, "lock", self._split_under_lock),
             (2, "load_back", self._split_under_flight),
             (4, "recompute", self._recompute),
+            (3, "recompute", self._overtake),
             (2, "lock_without_state", lambda: operation("lock_without_state", node=self._node("device"))),
             (1, "pin_full", lambda: operation("pin_full", node=self._node("device"))),
             (2, "evict_several", self._evict_several),
@@ -156,6 +157,22 @@ class Driver:
         tokens, size = self.tokens(), self.configuration.page_size
         reuse, floor = self.random.randrange(len(tokens) // size) * size, self._floor(len(tokens))
         return operation("recompute", tokens=tokens, reuse=reuse, priority=self.random.randrange(3), **floor)
+
+    def _overtake(self) -> list[Operation]:
+        """What a prefetch is to bring is computed, split and evicted before it comes."""
+        whole, size = self.tokens(3), self.configuration.page_size
+        part = whole[: self.random.randint(1, len(whole) // size) * size]
+        made = [operation("evict", component="full", pages=99), operation("evict_host", component="full", pages=99)]
+        made = [*self.random.sample(made, self.random.randint(0, 2)), operation("prefetch", tokens=whole)]
+        between = [
+            operation("insert", tokens=part), operation("recompute", tokens=part, **self._floor(len(part))),
+            operation("match", tokens=part), operation("backup", node=self._node("unbacked")),
+            operation("evict_host", component=self._component(), pages=3), self._evict_several(),
+        ]  # fmt: skip
+        made += self.random.sample(between, self.random.randint(1, 4))
+        some = {"pages": self.random.randint(0, 7)} if self.random.random() < 0.4 else {}
+        made.append(operation("finish_prefetch", holder=Pick("prefetch", self.random.randrange(4)), **some))
+        return [*made, operation("load_back", node=Pick("host_only", self.random.randrange(16)))]
 
     def _evict_several(self) -> Operation:
         """Room for several components at once, made as far as it takes."""

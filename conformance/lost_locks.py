@@ -196,3 +196,30 @@ class SkippedThenSplit(LostLocks):
             for node in [node for node, h in self._unnamed if h == holder]:
                 self.take(node, state, holder)
             self.walk_past(holder, state)
+
+
+class SkippedThenReleased(LostLocks):
+    """A lock passes over nodes without a window, and giving the window back early does not ask the receipt which: where
+    one is there again, it takes somebody else's lock.
+    """
+
+    tier: Tier = "device"
+    field = "lock_ref"
+
+    def __init__(self, component: str) -> None:
+        super().__init__(component)
+        self._skipped: set[tuple[int, int]] = set()
+
+    def lose(self, action: str, args: dict[str, int], state: State) -> None:
+        """Another's lock of a node that was passed over goes, if there is one."""
+        there = state.marks[f"device.{self.component}"]
+        if action == "split":
+            self._skipped |= {(args["prefix"], h) for node, h in self._skipped if node == args["node"]}
+        elif action in ("lock", "lock_without_state"):
+            path = state.path(args["node"])
+            self._skipped |= {(node, args["holder"]) for node in path if node and node not in there}
+        elif action == "release_window":
+            for node in [node for node, holder in self._skipped if holder == args["holder"]]:
+                self.take(node, state, args["holder"])
+        if action in ENDS["device"]:
+            self.walk_past(args["holder"], state)
