@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 
 from ..model.vocabulary import Component, Policy
 from .batches import Chosen, choose
-from .campaign import LIFE, SHRINKING, names, signature
+from .campaign import LIFE, SHRINKING, signature
 from .deviations import deviations_of
 from .driver import Driver, small
 from .errors import ConformanceError
@@ -27,7 +27,7 @@ from .situation import Operation
 from .steered import SteeredDriver
 from .targets.base import Answer, Configuration, OneByOne, Target
 from .targets.worker import WorkerTarget
-from .violation import Violation, told
+from .violation import told
 
 
 class Lockstep:
@@ -55,7 +55,7 @@ class Lockstep:
         self.sessions = [
             Session(
                 target, chosen, audit_every=audit_every, read=read, listen=None if number else listen,
-                known=_known(target, chosen),
+                known=deviations_of(target.name, chosen.policy, chosen.components) or None,
             )
             for number, target in enumerate(targets)
         ]  # fmt: skip
@@ -208,11 +208,6 @@ def shortest(life: Lockstep, chosen: Configuration) -> Scenario | None:
     name = re.sub(r"\W+", "-", f"parted {' '.join(wanted.signature)}").strip("-")
     words = f"{targets[0].name} and {targets[1].name} part: {', '.join(f.field for f in wanted.fields)}"
     return from_run(name, words, chosen.policy, chosen.components, best, config=chosen.choices())
-
-
-def _known(target: Target, chosen: Configuration) -> Callable[[Violation], str | None] | None:
-    known = deviations_of(target.name, chosen.policy, chosen.components)
-    return (lambda violation: names(known, violation)) if known else None
 
 
 def _said(answer: Answer) -> tuple[str, ...]:

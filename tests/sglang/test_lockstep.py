@@ -85,6 +85,6 @@ def test_host_eviction_parts_them_up_to_0_5_20(pairs: dict[str, Pair], version: 
 @pytest.mark.parametrize("core", ["python", "rust"])
 def test_batches_find_what_is_known_and_nothing_else(pairs: dict[str, Pair], core: str) -> None:
     target = both(pairs, "0.5.23")[core == "rust"]
-    found = campaign(target, "write_back", ("full", "swa"), 1000, 1, shorten=False, batch=32)
+    found = campaign(target, "write_back", ("full", "swa"), 3000, 1, shorten=False, batch=32)
     assert [str(v) for v in found.violations] == []
     assert set(found.known) == {"safe-overlap-is-refused"}

@@ -98,7 +98,7 @@ def _of(table: dict[tuple[str, str], str], name: str, policy: str) -> str | None
 def _deviation(run: ReplayRun, target: Target) -> str | None:
     """The known deviation that all of a run's violations are."""
     known = [each for each in deviations() if each.applies(target.name, run.policy, run.components)]
-    found = {next((each.id for each in known if each.covers(violation)), None) for violation in run.violations}
+    found = {next((each.id for each in known if each.looks_like(violation)), None) for violation in run.violations}
     return found.pop() if len(found) == 1 else None
 
 
