@@ -34,7 +34,9 @@ def conform(
         int | None, typer.Option(help="Operations a run; 2000, or all of a request trace, if left out.")
     ] = None,
     seed: Seed = 0,
-    workload: Annotated[str | None, typer.Option(help="chat, or a trace of requests (Mooncake JSONL).")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="chat, storage, or a trace of requests (Mooncake JSONL).")
+    ] = None,
     scale: Annotated[float | None, typer.Option(help="How far a request trace is scaled down.")] = None,
     single_actions: Annotated[
         bool, typer.Option("--single-actions", help="Steer single actions of the model.")
@@ -62,7 +64,7 @@ def conform(
     runs = [(chosen, parts) for chosen in policies(policy) for parts in component_sets(components)]
     if trace is not None and len(runs) > 1:
         raise typer.BadParameter("a trace is of one run: name one --policy and one --components", param_hint="--trace")
-    endless = workload in (None, "chat")
+    endless = workload in (None, "chat", "storage")
     wanted = steps if steps is not None else 2000 if endless else 0
     if endless and not wanted:
         raise typer.BadParameter("there is no end to it: name a number of steps", param_hint="--steps")

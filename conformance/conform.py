@@ -119,7 +119,7 @@ def conform(
     Args:
         target: a name (see `registry`), a target (left open), or a factory of targets.
         steps: operations to perform; with a workload, at most so many (0: all of it).
-        workload: "chat", or the path of a Mooncake trace.
+        workload: "chat", "storage", or the path of a Mooncake trace.
         configuration: sizes; small ones of the seed's choosing unless given.
         single_actions: steer single actions of the model instead of operations; targets that know nothing else always.
         trace: record the events here.

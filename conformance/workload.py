@@ -19,6 +19,7 @@ from .errors import BadWorkload
 from .events import Event
 from .session import Session
 from .situation import Operation, operation
+from .storage_workload import Forgotten
 from .targets.base import Answer, Configuration
 
 Request = Generator[Operation, Answer | None, None]
@@ -46,13 +47,15 @@ class Workload(Protocol):
 def open_workload(
     name: str, policy: Policy, components: tuple[Component, ...], seed: int, scale: float | None = None
 ) -> Workload:
-    """A workload by name ("chat") or path.
+    """A workload by name ("chat", "storage") or path.
 
     Raises:
         BadWorkload: there is no such file, or a line of it is not of Mooncake's format.
     """
     if name == "chat":
         return Chat(policy, components, seed)
+    if name == "storage":
+        return Forgotten(policy, components, seed)
     return Mooncake(Path(name), policy, components, seed, 1.0 if scale is None else scale)
 
 

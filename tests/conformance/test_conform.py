@@ -80,6 +80,13 @@ def test_a_target_out_of_process_tells_the_same(tmp_path: Path) -> None:
 
 
 @policies
+def test_what_storage_alone_has_comes_back(policy: Policy) -> None:
+    result = conform("impl", policy, ("full", "swa", "mamba"), 600, 3, "storage")
+    assert ([str(v) for v in result.violations], result.missing) == ([], ())
+    assert min(result.coverage[action] for action in ("insert_host", "attach_host_aux", "end_prefetch")) >= 5
+
+
+@pytest.mark.parametrize("policy", ["write_back", "write_through"])
 def test_chat_forces_what_it_must(policy: Policy) -> None:
     result = conform("impl", policy, ("full", "swa"), 900, 3, "chat")
     assert (result.verdict, result.missing) == ("holds", ())
@@ -89,7 +96,8 @@ def test_chat_forces_what_it_must(policy: Policy) -> None:
 
 
 def test_a_workload_that_shows_nothing_is_vacuous() -> None:
-    assert conform("impl", "write_back", ("full",), 5, 1, "chat").verdict == "vacuous"
+    for workload in ("chat", "storage"):
+        assert conform("impl", "write_back", ("full",), 5, 1, workload).verdict == "vacuous"
 
 
 MOONCAKE = '{"timestamp": 0, "input_length": 1500, "output_length": 600, "hash_ids": [0, 1, 2]}\n'
