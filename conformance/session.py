@@ -11,8 +11,9 @@ from ..model.algebra import Parameter
 from .attribution import Attribution
 from .checker import After, Checker
 from .dialects import WINDOW_TOPS
+from .ending import finish
 from .events import Event, Header
-from .situation import HOLDERS, NOBODY, Operation, Situation, operation
+from .situation import NOBODY, Operation, Situation, operation
 from .targets.base import Answer, Configuration, Target, header_of
 from .trace import TraceWriter
 from .violation import Kind, Violation
@@ -28,16 +29,6 @@ ARRIVALS = {
 
 EXPECTED_ERRORS = ("Refused", "Argument")
 """How types of errors begin that a driver may meet."""
-
-_ENDS = {
-    "request": ("unlock",),
-    "loading": ("abort_load_back",),
-    "load_back": ("ack_load_back",),
-    "backup": ("ack_backup",),
-    "prefetch": ("complete_prefetch", "end_prefetch"),
-    "storing": ("ack_storage_backup",),
-}
-"""The actions that end each kind of operation well."""
 
 _REPORTED: dict[str, Kind] = {
     "freed during a copy": "safety", "freed under a lock": "safety", "freed in use": "safety", "wrong bytes": "bytes",
@@ -99,7 +90,7 @@ class Session:
         self.known: Counter[str] = Counter()
         self._crashed = False
         self._damaged = False
-        self._keep_log = keep_log
+        self.keep_log = keep_log
         self.audit_every = audit_every
         self._listen = listen
         answer = target.configure(configuration)
@@ -158,7 +149,7 @@ class Session:
         self.done += 1
         if asked.name == "act":
             self._acted(args["action"], args["args"], answer)
-        elif self._keep_log:
+        elif self.keep_log:
             self.log.append(asked)
         self._absorb(answer)
         if answer.error is not None:
@@ -185,7 +176,7 @@ class Session:
         names = result.get("names", {})
         if self._renamed is not None:
             self._renamed.update(((_kind(k), args[k]), made) for k, made in names.items() if k in args)
-        if self._keep_log and (result.get("steered") or answer.crashed):
+        if self.keep_log and (result.get("steered") or answer.crashed):
             self.log.append(
                 operation("act", action=action, args={**args, **({} if self._renamed is not None else names)})
             )
@@ -267,71 +258,8 @@ class Session:
     # Ends
     def finish(self) -> None:
         """Let go of everything, let all copies end: nothing may be held then, and no slot be out after a reset."""
-        self._keep_log = False
-        for _ in range(60):
-            if self.over or not self.situation.among("operation"):
-                break
-            self._let_go()
-        if self.over:
-            return
-        held = sorted(self.situation.among("operation"))
-        if held:
-            kinds = {h: next(k for k in HOLDERS if h in self.situation.among(k)) for h in held}
-            self.violations.append(
-                Violation("accounting", self.events - 1, "idle/empty-handed", f"operations that never end: {kinds}")
-            )
-            return
-        self._idle()
-        self.audit()
-        if self.over:
-            return
-        self.perform(operation("reset"))
-        self.audit()
-        left = {f"{tier} {name}": sorted(slots) for (tier, name), slots in self.checker.ledger.owner.items() if slots}
-        if left and not self.over:
-            words = f"slots that nobody gave back after a reset: {left}"
-            self.violations.append(Violation("accounting", self.events - 1, "idle/slots", words))
-
-    def _let_go(self) -> None:
-        if "unlock" not in self.operations:
-            self._let_go_by_actions()
-            return
-        self._each("request", "unlock")
-        self._each("loading", "abort")
-        self._each("read_prefetch", "finish_prefetch")
-        self._each("prefetch", "abort")
-        if "wait" in self.operations:
-            self._each("flying", "wait")
-        else:
-            waiting = 1
-            while waiting and not self.over and "step" in self.operations:
-                answer = self.perform(operation("step", choice=0))
-                waiting = (answer.result or {}).get("waiting", 0) if answer is not None and answer.ok else 0
-        if not self.over:
-            self.perform(operation("poll"))
-
-    def _each(self, kind: str, name: str) -> None:
-        for holder in sorted(self.situation.among(kind)):
-            if not self.over and holder in self.situation.among(kind):
-                self.perform(operation(name, holder=holder))
-
-    def _let_go_by_actions(self) -> None:
-        anchors = self.checker.machine.state.pairs["anchor"]
-        for kind, actions in _ENDS.items():
-            for holder in sorted(self.situation.among(kind)):
-                anchor = min(anchors.nodes(holder), default=0)
-                for action in actions:
-                    args = {"holder": holder, **({"node": anchor} if action == "ack_load_back" else {})}
-                    if not self.over:
-                        self.perform(operation("act", action=action, args=args))
-
-    def _idle(self) -> None:
-        """Nothing is under way, so nothing of the model's is left: locks, pins, marks, reservations."""
-        state = self.checker.machine.state
-        left = [name for name, pairs in state.pairs.items() if pairs.by_node]
-        if left:
-            words = f"nothing is under way, and there is {', '.join(left)}"
-            self.violations.append(Violation("accounting", self.events - 1, "idle/empty-handed", words))
+        self.keep_log = False
+        finish(self)
 
     def _one_by_one(self, asked: Iterable[Operation]) -> None:
         for each in asked:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .op_requests import Requests
+from .op_inserts import Inserts
 from .tree import Node, Slots
 
 
-class Actions(Requests):
+class Actions(Inserts):
     """Executes the core's actions in their order, each with the effect it has in the server."""
 
     def act(self, actions: list[Any]) -> None:
@@ -142,9 +142,9 @@ class Actions(Requests):
         return self._rebuilt if name == "swa" else self._provide_insert(node, tier, name)
 
     def backup_chain(self, handles: list[Any], write_back: bool) -> int:
-        """Back nodes up in order, stopping at the first that cannot (see `op_copies.py`)."""
+        """Back nodes up in order, stopping at the first that cannot (see `op_backups.py`)."""
         raise NotImplementedError
 
     def split_pending(self, ack: Any, old: Any, new: list[Any]) -> None:
-        """A node of a backup in flight was split (see `op_copies.py`)."""
+        """A node of a backup in flight was split (see `op_backups.py`)."""
         raise NotImplementedError

@@ -40,7 +40,7 @@ class Evictions(Actions):
             raise Refused("RefusedComponent", f"there is no component {component!r}")
 
     backups: dict[Any, Any]
-    """Backups in flight (see `op_copies.py`)."""
+    """Backups in flight (see `op_backups.py`)."""
 
     # ---- device ----
 
@@ -193,9 +193,9 @@ class Evictions(Actions):
     # ---- elsewhere ----
 
     def drain_backups(self) -> None:
-        """Wait for every backup in flight and deliver its ack (see `op_copies.py`)."""
+        """Wait for every backup in flight and deliver its ack (see `op_backups.py`)."""
         raise NotImplementedError
 
     def backup_now(self, handle: Any) -> bool:
-        """Back one node up and wait for it (see `op_copies.py`)."""
+        """Back one node up and wait for it (see `op_backups.py`)."""
         raise NotImplementedError
