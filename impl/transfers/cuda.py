@@ -120,11 +120,17 @@ class CudaEngine(Engine):
                 spent.append(perf_counter() - begun)
             return min(spent)
 
-        try:
-            return calibrate(seconds, batch=self._batch is not None, gather=self._gather is not None)
-        except CopyFailed:
-            self._batch = None
-            return calibrate(seconds, batch=False, gather=self._gather is not None)
+        if self._batch is not None:
+            try:
+                seconds("batch", 1, SIZES[0])
+            except CopyFailed:
+                self._batch = None
+        if self._gather is not None:
+            try:
+                seconds("gather", 1, SIZES[0])
+            except Exception:  # whatever stops Triton from building a kernel here: no compiler, no driver, …
+                self._gather = None
+        return calibrate(seconds, batch=self._batch is not None, gather=self._gather is not None)
 
     def _together(self, way: Way, pieces: list[Piece], stream: Any) -> None:
         start = self._batch if way == "batch" else self._gather

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from pinproof.impl import TieredCache
 from pinproof.impl.transfers import cuda as module
 from pinproof.impl.transfers import gather as gathering
+from pinproof.impl.transfers.batches import CopyFailed, Piece
 from pinproof.impl.transfers.gather import find_gather
 from pinproof.impl.transfers.thresholds import SIZES, Thresholds, Way, calibrate
 
@@ -95,6 +97,31 @@ def test_the_engine_copies_through_it(interpreted: Any, group: int, monkeypatch:
     assert cache.audit() == []
     assert calls
     cache.close()
+
+
+def test_the_engine_measures_what_works_and_drops_what_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(pieces: list[Piece], stream: int) -> None:
+        for to, at, size in pieces:
+            ctypes.memmove(to, at, size)
+
+    def refused(pieces: list[Piece], stream: int) -> None:
+        raise CopyFailed("copies", "no")
+
+    def unbuilt(pieces: list[Piece], stream: int) -> None:
+        raise RuntimeError("no C compiler")
+
+    monkeypatch.setattr(module, "cuda", _at_once())
+    engine = module.CudaEngine("cpu")
+    unpinned = SimpleNamespace(empty=lambda n, dtype, **_: torch.empty(n, dtype=dtype), uint8=torch.uint8)
+    monkeypatch.setattr(module, "torch", unpinned)
+    engine._batch, engine._gather = copied, unbuilt
+    found = engine._measure()
+    assert (engine._batch, engine._gather) == (copied, None)
+    assert (found.gather_from, found.gather_up_to) == (None, 0)
+    engine._batch, engine._gather = refused, copied
+    found = engine._measure()
+    assert (engine._batch, engine._gather) == (None, copied)
+    assert found.batch_from is None
 
 
 def _at_once() -> SimpleNamespace:
