@@ -15,12 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pinproof.conformance.registry import open_target
 from pinproof.conformance.sglang import environment
+from pinproof.conformance.targets.base import Target
 
 Answer = dict[str, Any]
 
 OURS = ("0.5.18", "0.5.23")
 """The releases every run tests."""
+CORES = [
+    (version, core)
+    for version in environment.RELEASES
+    for core in ("python", "rust")
+    if core == "python" or environment.has_rust(version)
+]
+"""Every core of every release."""
+
+
+def release(version: str) -> environment.Environment:
+    """The environment of a release; the test is skipped where it is not to be had."""
+    try:
+        return environment.install(version) if version in OURS else environment.find(version)
+    except environment.EnvironmentProblem as problem:
+        pytest.skip(f"sglang {version}: {problem}")
 
 
 class Client:
@@ -68,10 +85,7 @@ def workers() -> Iterator[Callable[[str, str], Client]]:
     started: dict[tuple[str, str], Client] = {}
 
     def start(version: str, core: str) -> Client:
-        try:
-            found = environment.install(version) if version in OURS else environment.find(version)
-        except environment.EnvironmentProblem as problem:
-            pytest.skip(f"sglang {version}: {problem}")
+        found = release(version)
         if (version, core) not in started:
             started[version, core] = Client(found.command(core))
         return started[version, core]
@@ -79,6 +93,22 @@ def workers() -> Iterator[Callable[[str, str], Client]]:
     yield start
     for client in started.values():
         client.close()
+
+
+@pytest.fixture(scope="module")
+def targets() -> Iterator[Callable[[str, str], Target]]:
+    """`targets(version, core)`: the target of that core, opened once a module."""
+    opened: dict[tuple[str, str], Target] = {}
+
+    def get(version: str, core: str) -> Target:
+        release(version)
+        if (version, core) not in opened:
+            opened[version, core] = open_target(f"sglang:{version}:{core}")
+        return opened[version, core]
+
+    yield get
+    for each in opened.values():
+        each.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +12,20 @@ from pinproof.conformance.campaign import campaign
 from pinproof.conformance.conform import conform
 from pinproof.conformance.deviations import Deviation, deviations_of, shipped
 from pinproof.conformance.driver import Driver, small
-from pinproof.conformance.registry import open_target
 from pinproof.conformance.session import Session
-from pinproof.conformance.sglang import environment
 from pinproof.conformance.stale import shows, stale
 from pinproof.conformance.targets.base import Target
 
-from .conftest import OURS
+from .conftest import CORES, OURS, release
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "findings"
-CORES = [
-    (version, core)
-    for version in environment.RELEASES
-    for core in ("python", "rust")
-    if core == "python" or environment.has_rust(version)
-]
 FOUND = [(version, core) for version, core in CORES if version in OURS]
 
 
-@pytest.fixture(scope="module")
-def opened() -> Iterator[dict[str, Target]]:
-    """Targets by name: their processes are started once."""
-    found: dict[str, Target] = {}
-    yield found
-    for each in found.values():
-        each.close()
-
-
 @pytest.fixture
-def target(request: pytest.FixtureRequest, opened: dict[str, Target]) -> Target:
-    version, core = request.param
-    try:
-        (environment.install if version in OURS else environment.find)(version)
-    except environment.EnvironmentProblem as problem:
-        pytest.skip(f"sglang {version}: {problem}")
-    name = f"sglang:{version}:{core}"
-    if name not in opened:
-        opened[name] = open_target(name)
-    return opened[name]
+def target(request: pytest.FixtureRequest, targets: Callable[[str, str], Target]) -> Target:
+    return targets(*request.param)
 
 
 @pytest.mark.parametrize("target", FOUND, indirect=True, ids=":".join)
@@ -174,10 +149,7 @@ def test_the_script_shows_it_on_sglang_alone(each: Deviation) -> None:
     # Where none of the releases that every run tests has it, the last that has it is needed.
     more = [pair for pair in CORES if pair[0] == each.until and not any(map(_has(each), FOUND))]
     for version, core in [*FOUND, *more]:
-        try:
-            found = (environment.install if version in OURS else environment.find)(version)
-        except environment.EnvironmentProblem as problem:
-            pytest.skip(f"sglang {version}: {problem}")
+        found = release(version)
         script = [str(found.python), str(PAGES / f"{each.finding}.py"), str(found.source), core]
         done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
         said = _has(each)((version, core))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pinproof.conformance.campaign import campaign
 from pinproof.conformance.lockstep import Lockstep, lockstep
-from pinproof.conformance.registry import open_target
 from pinproof.conformance.sglang import environment
 from pinproof.conformance.situation import Operation, Pick, operation
 from pinproof.conformance.targets.base import Configuration, Target
 
-from .conftest import OURS
-
-Pair = tuple[Target, Target]
+Open = Callable[[str, str], Target]
 WITH_RUST = [version for version in environment.RELEASES if environment.has_rust(version)]
 PART = ("0.5.19", "0.5.20")
 """The releases in which the cores part."""
@@ -34,31 +31,15 @@ SLICES: list[Operation] = [
 """The SWA host slice of a node that a request has computed again: kept by Python, given up by Rust."""
 
 
-@pytest.fixture(scope="module")
-def pairs() -> Iterator[dict[str, Pair]]:
-    """Both cores of a release: their processes are started once."""
-    found: dict[str, Pair] = {}
-    yield found
-    for pair in found.values():
-        for each in pair:
-            each.close()
-
-
-def both(pairs: dict[str, Pair], version: str) -> Pair:
-    """The two cores."""
-    try:
-        (environment.install if version in OURS else environment.find)(version)
-    except environment.EnvironmentProblem as problem:
-        pytest.skip(f"sglang {version}: {problem}")
-    if version not in pairs:
-        pairs[version] = open_target(f"sglang:{version}:python"), open_target(f"sglang:{version}:rust")
-    return pairs[version]
+def both(targets: Open, version: str) -> tuple[Target, Target]:
+    """The two cores of a release."""
+    return targets(version, "python"), targets(version, "rust")
 
 
 @pytest.mark.parametrize("policy", ["write_back", "write_through"])
 @pytest.mark.parametrize("components", [("full",), ("full", "swa"), ("full", "mamba")], ids="+".join)
-def test_the_cores_of_the_newest_agree(pairs: dict[str, Pair], components: Any, policy: Any) -> None:
-    found = lockstep(*both(pairs, "0.5.23"), policy, components, 400, 1, batch=4)
+def test_the_cores_of_the_newest_agree(targets: Open, components: Any, policy: Any) -> None:
+    found = lockstep(*both(targets, "0.5.23"), policy, components, 400, 1, batch=4)
     assert (found.verdict, found.parted, found.violations) == ("holds", {}, {})
     assert min(found.compared[kind] for kind in ("answers", "events", "states of nodes", "slots")) >= 300
     assert "host_lock_ref" in found.unseen
@@ -66,8 +47,8 @@ def test_the_cores_of_the_newest_agree(pairs: dict[str, Pair], components: Any, 
 
 
 @pytest.mark.parametrize("version", WITH_RUST)
-def test_host_eviction_parts_them_up_to_0_5_20(pairs: dict[str, Pair], version: str) -> None:
-    pair = both(pairs, version)
+def test_host_eviction_parts_them_up_to_0_5_20(targets: Open, version: str) -> None:
+    pair = both(targets, version)
     for run, components, freed in ((RECLAIMED, ("full",), (2, 3)), (SLICES, ("full", "swa"), (0, 3))):
         chosen = Configuration("write_back", components, device_pages=12, host_pages=14, window=4)  # type: ignore[arg-type]
         life = Lockstep(pair, chosen, audit_every=0)
@@ -83,8 +64,8 @@ def test_host_eviction_parts_them_up_to_0_5_20(pairs: dict[str, Pair], version: 
 
 
 @pytest.mark.parametrize("core", ["python", "rust"])
-def test_batches_find_what_is_known_and_nothing_else(pairs: dict[str, Pair], core: str) -> None:
-    target = both(pairs, "0.5.23")[core == "rust"]
+def test_batches_find_what_is_known_and_nothing_else(targets: Open, core: str) -> None:
+    target = targets("0.5.23", core)
     found = campaign(target, "write_back", ("full", "swa"), 3000, 1, shorten=False, batch=32)
     assert [str(v) for v in found.violations] == []
     assert set(found.known) == {"safe-overlap-is-refused"}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pinproof.conformance.sglang.environment import RELEASES, has_rust
 
-CORES = [
-    (version, core) for version in RELEASES for core in ("python", "rust") if core == "python" or has_rust(version)
-]
+from .conftest import CORES
+
 SETS = [["full"], ["full", "swa"], ["full", "mamba"], ["full", "swa", "mamba"]]
 TOKENS = list(range(1, 13))
 

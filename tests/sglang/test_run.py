@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from pinproof.conformance.sglang import environment
 from pinproof.conformance.sglang.run import run
+
+from .conftest import release
 
 SCRIPT = """
 import importlib.util, json, sys
@@ -22,10 +22,7 @@ sys.exit(7)
 
 
 def test_a_script_runs_in_the_environment_and_sees_nothing_of_ours(tmp_path: Path) -> None:
-    try:
-        environment.install("0.5.23")
-    except environment.EnvironmentProblem as problem:
-        pytest.skip(str(problem))
+    release("0.5.23")
     script, told = tmp_path / "script.py", tmp_path / "told.json"
     script.write_text(SCRIPT)
     assert run("0.5.23", str(script), [str(told), "a", "--b"]) == 7

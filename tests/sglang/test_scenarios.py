@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 from pinproof.conformance.deviations import shipped as deviations
-from pinproof.conformance.registry import open_target
 from pinproof.conformance.replay import ReplayRun, replay
 from pinproof.conformance.scenario import load, shipped
-from pinproof.conformance.sglang import environment
 from pinproof.conformance.targets.base import Target
 from pinproof.model.vocabulary import Policy
 
@@ -54,24 +52,11 @@ NAMES = [file.name.removesuffix(".toml") for file in shipped()]
 RUNS = [(name, policy) for name in NAMES for policy in load(name).policies if policy != "write_through_selective"]
 
 
-@pytest.fixture(scope="module")
-def opened() -> Iterator[dict[str, Target]]:
-    """Targets by name: their processes are started once."""
-    found: dict[str, Target] = {}
-    yield found
-    for each in found.values():
-        each.close()
-
-
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize(("name", "policy"), RUNS)
-def test_it_goes_as_it_says(opened: dict[str, Target], core: str, name: str, policy: Policy) -> None:
-    version = core.partition(":")[0]
-    try:
-        environment.install(version)
-    except environment.EnvironmentProblem as problem:
-        pytest.skip(f"sglang {version}: {problem}")
-    target = opened.setdefault(core, open_target(f"sglang:{core}"))
+def test_it_goes_as_it_says(targets: Callable[[str, str], Target], core: str, name: str, policy: Policy) -> None:
+    version, _, kind = core.partition(":")
+    target = targets(version, kind)
     runs = replay(name, target, policy=policy).runs
     assert len(runs) == len(load(name).components)
     deviation = _of(DEVIATES[version], name, policy)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pinproof.conformance.sglang import environment
 from pinproof.conformance.sglang.environment import RELEASES
 
+from .conftest import OURS, release
+
 HERE = Path(__file__).parent
-OURS = ("0.5.18", "0.5.23")
 CORES = [("0.5.18", "python"), ("0.5.20", "python"), ("0.5.20", "rust"), ("0.5.23", "python"), ("0.5.23", "rust")]
 Inside = Callable[..., Any]
 
@@ -80,10 +80,7 @@ def inside(importable: str) -> Inside:
     def run(version: str, *what: str, **settings: str) -> Any:
         if what == ("interface",) and version in interfaces:
             return interfaces[version]
-        try:
-            found = environment.install(version) if version in OURS else environment.find(version)
-        except environment.EnvironmentProblem as problem:
-            pytest.skip(f"sglang {version}: {problem}")
+        found = release(version)
         command = [str(found.python), str(HERE / "shadow_inside.py"), str(found.source), *what]
         environ = {**os.environ, "PYTHONPATH": importable, **settings}
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 from pinproof.conformance.diff import diff
-from pinproof.conformance.sglang import environment
+
+from .conftest import Client, release
 
 HERE = Path(__file__).parent
 SUITES = ("test_driver", "test_round_trip", "test_known_conflicts", "test_findings")
@@ -26,7 +27,7 @@ WORKER = str(HERE / "shadow_worker.py")
 
 def loaded(name: str) -> ModuleType:
     """A module of this folder, under a name of its own."""
-    spec = importlib.util.spec_from_file_location(f"over_shadow_{name}", HERE / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"{__package__}.over_shadow_{name}", HERE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -58,13 +59,9 @@ Start = Callable[[str, str, str], Any]
 @pytest.fixture
 def shadowed(clients: dict[Any, Any], importable: str, tmp_path_factory: pytest.TempPathFactory) -> Start:
     """`shadowed(version, core, mode)`: a client of a worker whose core has a shadow; `traces` is where it records."""
-    conftest = loaded("conftest")
 
     def start(version: str, core: str, mode: str) -> Any:
-        try:
-            found = environment.install(version) if version in conftest.OURS else environment.find(version)
-        except environment.EnvironmentProblem as problem:
-            pytest.skip(f"sglang {version}: {problem}")
+        found = release(version)
         key = (version, core, mode)
         if key not in clients:
             traces = tmp_path_factory.mktemp("-".join(key))
@@ -73,7 +70,7 @@ def shadowed(clients: dict[Any, Any], importable: str, tmp_path_factory: pytest.
                 "PINPROOF_SHADOW_TRACE": str(traces / "{n}.ndjson"),
             }  # fmt: skip
             command = [WORKER if part.endswith("worker.py") else part for part in found.command(core)]
-            client = conftest.Client.__new__(conftest.Client)
+            client = Client.__new__(Client)
             client._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 env={**os.environ, **settings},
