@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..model.vocabulary import Component, Policy
 from .batches import in_batches_of
 from .deviations import deviations_of
-from .driver import Driver, small
+from .driver import Driver, operations, small
 from .events import Event
 from .scenario import Scenario, from_run
 from .session import Session
@@ -67,6 +67,11 @@ def signature(violation: Violation) -> Signature:
     return violation.kind, violation.rule, re.sub(r"\W*\d[\d\W]*", " # ", said)[:160]
 
 
+def seed_of(seed: int, life: int) -> int:
+    """The seed of a life of a run."""
+    return seed + 1_000_003 * life
+
+
 def campaign(
     target: Target,
     policy: Policy,
@@ -86,10 +91,11 @@ def campaign(
     done.gone = stale(target, known, policy, components)
     begun = time.perf_counter()
     while done.steps < steps:
-        number = seed + 1_000_003 * done.lives
+        number = seed_of(seed, done.lives)
         chosen = small(policy, components, number)
         life = Session(target, chosen, seed=number, audit_every=audit_every, listen=listen, known=known)
-        life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)), by=in_batches_of(batch))
+        driver = Driver(chosen, number, life.operations)
+        life.run(operations(driver, life.situation, min(LIFE, steps - done.steps)), by=in_batches_of(batch))
         done.lives += 1
         done.steps += max(1, life.done)
         done.events += life.events
@@ -100,12 +106,6 @@ def campaign(
             progress(min(done.steps, steps), steps)
     done.seconds += time.perf_counter() - begun
     return done
-
-
-def _operations(life: Session, chosen: Configuration, seed: int, steps: int) -> Iterator[Operation]:
-    driver = Driver(chosen, seed, life.operations)
-    for _ in range(steps):
-        yield driver.next(life.situation)
 
 
 def _keep(done: Campaign, target: Target, chosen: Configuration, life: Session, seed: int, shorten: bool) -> None:

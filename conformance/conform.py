@@ -17,9 +17,9 @@ from .campaign import Found, campaign
 from .checker import After
 from .dialects import dialect_of
 from .dialects.checked import How, how_checked
-from .driver import Driver, small
+from .driver import Driver, operations, small
 from .errors import ConformanceError
-from .events import Event
+from .events import Event, counted_as
 from .registry import open_target
 from .scenario import Scenario, from_run, steps_of, write
 from .session import Session
@@ -202,7 +202,7 @@ def _lives(
 
 def _listener(coverage: Counter[str], work: Workload | None) -> Callable[[Event], None]:
     def listen(event: Event) -> None:
-        coverage[event.action if event.outcome == "done" else f"{event.action} refused"] += 1
+        coverage[counted_as(event)] += 1
         if work is not None:
             work.saw(event)
 
@@ -220,8 +220,7 @@ def _operations(
         driver = SteeredDriver(seed)
     else:
         driver = Driver(configuration, seed, session.operations, namespaces=session.target.capabilities.namespaces)
-    for _ in range(steps):
-        yield driver.next(session.situation)
+    yield from operations(driver, session.situation, steps)
 
 
 def _perform(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from ..model.vocabulary import Component, Policy
 from .situation import Leading, Operation, Pick, Situation, operation
@@ -276,7 +276,14 @@ class Driver:
         return [*made, operation("wait", holder=Pick("flying", self.random.randrange(4)))]
 
 
-def operations(driver: Driver, situation: Situation, steps: int) -> Iterator[Operation]:
+class Chooser(Protocol):
+    """Whoever chooses the operations of a run."""
+
+    def next(self, situation: Situation) -> Operation:
+        """One operation that has something to pick from."""
+
+
+def operations(driver: Chooser, situation: Situation, steps: int) -> Iterator[Operation]:
     """The next `steps` operations of a run."""
     for _ in range(steps):
         yield driver.next(situation)

@@ -122,6 +122,11 @@ def action_of(event: Event) -> tuple[str, dict[str, int]]:
     return f"{event.action}.{component}", {k: v for k, v in args.items() if k != "component"}  # type: ignore[misc]
 
 
+def counted_as(event: Event) -> str:
+    """The name under which coverage counts an event."""
+    return event.action if event.outcome == "done" else f"{event.action} refused"
+
+
 def event_args(name: str, args: Mapping[str, int]) -> tuple[str, dict[str, int | str]]:
     """The other way round: action and arguments as an event has them."""
     action, _, component = name.partition(".")

@@ -12,11 +12,11 @@ from contextlib import ExitStack, closing
 
 from ..model.vocabulary import Component, Policy
 from .batches import Chosen, choose
-from .campaign import LIFE, SHRINKING, signature
+from .campaign import LIFE, SHRINKING, seed_of, signature
 from .deviations import deviations_of
-from .driver import Driver, small
+from .driver import Driver, operations, small
 from .errors import ConformanceError
-from .events import Event
+from .events import Event, counted_as
 from .pairing import Pairing
 from .parting import LockstepResult, Parted, Parting
 from .registry import open_target
@@ -133,9 +133,9 @@ def lockstep(
         done = LockstepResult((pair[0].name, pair[1].name), policy, components, seed, reproduce)
         begun = time.perf_counter()
         while done.steps < steps:
-            number = seed + 1_000_003 * done.lives
+            number = seed_of(seed, done.lives)
             chosen = small(policy, components, number)
-            life = Lockstep(pair, chosen, listen=lambda e: _count(done.coverage, e), batch=batch)
+            life = Lockstep(pair, chosen, listen=lambda e: done.coverage.update((counted_as(e),)), batch=batch)
             life.run(_operations(life, chosen, number, min(LIFE, steps - done.steps)))
             _add(done, life)
             if life.parting is not None:
@@ -160,8 +160,7 @@ def _operations(life: Lockstep, chosen: Configuration, seed: int, steps: int) ->
     else:
         names_ = " and ".join(session.target.name for session in life.sessions)
         raise ConformanceError(f"{names_} have no operations in common that change anything")
-    for _ in range(steps):
-        yield driver.next(first.situation)
+    return operations(driver, first.situation, steps)
 
 
 def _add(done: LockstepResult, life: Lockstep) -> None:
@@ -214,10 +213,6 @@ def _said(answer: Answer) -> tuple[str, ...]:
     """An answer in lines."""
     head = f"{answer.error.type}: {answer.error.message}" if answer.error is not None else f"done {answer.result or ''}"
     return (head.strip(), *(told(event) for event in answer.events))
-
-
-def _count(coverage: Counter[str], event: Event) -> None:
-    coverage[event.action if event.outcome == "done" else f"{event.action} refused"] += 1
 
 
 def _command(

@@ -6,6 +6,7 @@ the server polls them. Its bytes move when it is executed, slot by slot, and are
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .base import Change, Refused, TargetCrashed
@@ -159,25 +160,28 @@ class Backups(Evictions):
         if full is None:
             return None
         taken = [("full", full)]
-        for which, parts in transfers.items():
-            name = self.core.names[which]
-            for part in parts:
-                if part.host_indices is not None or part.device_indices is None:
-                    continue
-                slots = self._take_host(name, part.device_indices.numel(), holder)
-                if slots is None:
-                    for other, given in taken:
-                        self.pools["host", other].give(given)
-                    for others in transfers.values():
-                        for other_part in others:
-                            other_part.host_indices = None
-                    return None
-                part.host_indices = self.tensor(slots)
-                taken.append((name, slots))
+        for name, part in self.without(transfers, "host_indices", "device_indices"):
+            slots = self._take_host(name, part.device_indices.numel(), holder)
+            if slots is None:
+                for other, given in taken:
+                    self.pools["host", other].give(given)
+                for others in transfers.values():
+                    for other_part in others:
+                        other_part.host_indices = None
+                return None
+            part.host_indices = self.tensor(slots)
+            taken.append((name, slots))
         for name, slots in taken:
             if slots:
                 self.row("take", "host", name, slots, ("holder", holder))
         return full
+
+    def without(self, transfers: dict[Any, list[Any]], there: str, here: str) -> Iterator[tuple[str, Any]]:
+        """The parts of transfers, with their component, that know where from (`here`) and not where to (`there`)."""
+        for which, parts in transfers.items():
+            for part in parts:
+                if getattr(part, there) is None and getattr(part, here) is not None:
+                    yield self.core.names[which], part
 
     def _take_host(self, name: str, count: int, holder: int) -> Slots | None:
         pool = self.pools["host", name]

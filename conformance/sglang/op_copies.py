@@ -96,22 +96,19 @@ class Copies(Backups):
         if full is None:
             return None
         taken = [("full", full)]
-        for which, parts in transfers.items():
-            name = self.core.names[which]
-            for part in parts:
-                if part.device_indices is not None or part.host_indices is None:
-                    continue
-                slots = self.pools["device", name].take(part.host_indices.numel(), owner)
-                if slots is None:
-                    self.evict({name: part.host_indices.numel()})
-                    slots = self.pools["device", name].take(part.host_indices.numel(), owner)
-                if slots is None:
-                    for other, given in taken:
-                        self.free("device", other, given)
-                    return None
-                self.row("take", "device", name, slots, owner)
-                part.device_indices = self.tensor(slots)
-                taken.append((name, slots))
+        for name, part in self.without(transfers, "device_indices", "host_indices"):
+            size = part.host_indices.numel()
+            slots = self.pools["device", name].take(size, owner)
+            if slots is None:
+                self.evict({name: size})
+                slots = self.pools["device", name].take(size, owner)
+            if slots is None:
+                for other, given in taken:
+                    self.free("device", other, given)
+                return None
+            self.row("take", "device", name, slots, owner)
+            part.device_indices = self.tensor(slots)
+            taken.append((name, slots))
         return full
 
     def _sources(

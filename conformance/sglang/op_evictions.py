@@ -14,8 +14,7 @@ class Evictions(Actions):
 
     def op_evict(self, component: str, pages: int) -> dict[str, Any]:
         """Evict at least that many pages (states, for mamba) of a component from device, as far as there are any."""
-        self._known(component)
-        return {"freed": self.evict({component: pages * (1 if component == "mamba" else self.page)})}
+        return self.op_evict_several({component: pages})
 
     def op_evict_several(self, pages: dict[str, int], steps: int | None = None) -> dict[str, Any]:
         """Evict pages (states) of several components in one go; `steps`: a walk stops after so many victims."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pinproof.conformance.batches import in_batches_of
 from pinproof.conformance.conform import conform
-from pinproof.conformance.driver import Driver, small
+from pinproof.conformance.driver import Driver, operations, small
 from pinproof.conformance.errors import ConformanceError
 from pinproof.conformance.faults import FAULTS, injected
 from pinproof.conformance.registry import open_target
@@ -57,8 +57,7 @@ def test_what_was_done_in_batches_is_the_same_one_by_one(target: str, tmp_path: 
 def _chosen(session: Session, steps: int) -> Iterator[Operation]:
     single = "insert" not in session.operations
     driver = SteeredDriver(5) if single else Driver(session.configuration, 5, session.operations)
-    for _ in range(steps):
-        yield driver.next(session.situation)
+    return operations(driver, session.situation, steps)
 
 
 @pytest.mark.parametrize("batch", [8, 32])
