@@ -37,10 +37,11 @@ class Forgotten:
     def _come_back(self, driver: Driver) -> list[Operation]:
         whole, size = driver.tokens(3), self.configuration.page_size
         part = whole[: self.random.randint(1, len(whole) // size) * size]
-        end = [operation("unlock", holder=Pick("request")), operation("wait", holder=Pick("storing"))]
+        unlocked = [operation("unlock", holder=Pick("request"))] * 3
+        stored = [operation("wait", holder=Pick("storing"))] * 6
         forgotten = [
-            operation("insert", tokens=whole), *end[:1] * 3, operation("evict", component="full", pages=99),
-            operation("storage_backup", node=Pick("backed", 15)), *end[1:] * 6,
+            operation("insert", tokens=whole), *unlocked, operation("evict", component="full", pages=99),
+            operation("storage_backup", node=Pick("backed", 15)), *stored,
             operation("evict_host", component="full", pages=99),
         ]  # fmt: skip
         between = [

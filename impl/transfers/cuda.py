@@ -196,7 +196,7 @@ class CudaEngine(Engine):
     def _copy_group(self, tickets: Sequence[Ticket], low: int, high: int, stream: Any) -> None:
         """Start to copy one group of layers, in the quickest way; piece by piece if the driver refuses a batch."""
         counts = [pair for t in tickets for pair in zip(t.copies, t.pages_done, strict=True)]
-        if self.thresholds != Thresholds():
+        if self.thresholds.choice:
             pieces: list[Piece] = [piece for copy, pages in counts for piece in addresses(copy, pages, low, high)]
             way = self.thresholds.way(len(pieces), sum(size for _, _, size in pieces))
             if way != "single":

@@ -28,6 +28,11 @@ class Thresholds:
     gather_from: int | None = None
     gather_up_to: int = 0
 
+    @property
+    def choice(self) -> bool:
+        """There is another way than one by one."""
+        return self.batch_from is not None or self.gather_from is not None
+
     def way(self, pieces: int, total: int) -> Way:
         """How to copy so many pieces of `total` bytes together."""
         if self.gather_from is not None and pieces >= self.gather_from and total <= self.gather_up_to * pieces:
